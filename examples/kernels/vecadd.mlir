@@ -25,7 +25,7 @@ module {
     %stop = arith.maxsi %end, %start : index
     %count = arith.subi %stop, %start : index
 
-    // Masked loads: the rest of each block is never read back.
+    // Masked loads: what a block holds past count is undefined, and not stored.
     %x_block = memref.reinterpret_cast %x to offset: [%start], sizes: [1024], strides: [1] : memref<*xf32> to memref<1024xf32, strided<[1], offset: ?>>
     %x_local = memref.alloc() : memref<1024xf32>
     %x_from = memref.subview %x_block[0] [%count] [1] : memref<1024xf32, strided<[1], offset: ?>> to memref<?xf32, strided<[1], offset: ?>>
