@@ -1,9 +1,45 @@
 //! Build cache and launcher generator for AMD NPU kernels.
+//!
+//! `npu-build` finds a kernel's signature in its MLIR, drives the compilers as subprocesses, keeps
+//! every artifact in a verified cache directory, and generates a typed Rust launcher. This library
+//! is the whole of it; the `npu-build` program only parses a command line and prints.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`kernel`] | what is compiled: level, signature, argument directions, target |
+//! | [`toolchain`] | which programs do it, and what identifies them |
+//! | [`step`] | the pure steps, their keys, and the one place that runs a subprocess |
+//! | [`store`] | the cache directory: look up, verify, lock, publish, repair |
+//! | [`launcher`] | generated Rust |
+//! | [`config`] | flags, variables and files, in layers |
+//! | [`plan`] | which steps a kernel needs, chained by content |
+//!
+//! Dependencies point one way, from [`plan`] down; nothing here prints.
 #![deny(missing_docs)]
 
+mod build_script;
+mod builder;
+pub mod config;
 pub mod digest;
+pub mod interrupt;
 pub mod kernel;
 pub mod launcher;
+pub mod plan;
 pub mod step;
 pub mod store;
 pub mod toolchain;
+
+pub use build_script::{BuildScript, ScriptError, build_script};
+pub use builder::Builder;
+pub use kernel::Target;
+pub use npu_runtime::Direction;
+pub use plan::{Build, BuildError, BuiltKernel, Request, Session};
+
+/// The word of `known` that somebody who wrote `word` may have meant.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, candidate)| candidate)
+}

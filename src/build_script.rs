@@ -1,0 +1,281 @@
+//! Building from a `build.rs`: kernels become modules of the crate that is being compiled.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use npu_runtime::Direction;
+
+use crate::config::{self, CachePlace, Environment, Layer, Settings};
+use crate::digest::Digest;
+use crate::interrupt::Interrupt;
+use crate::kernel::Target;
+use crate::launcher;
+use crate::plan::{Build, BuildError, Prepared, Request, Session, Understood};
+use crate::store::Event;
+
+/// Starts the description of what a build script compiles.
+///
+/// ```no_run
+/// // build.rs
+/// fn main() -> Result<(), npu_build::ScriptError> {
+///     npu_build::build_script()
+///         .target(npu_build::Target::Cpu)
+///         .kernel("kernels/vecadd.mlir")
+///         .compile()
+/// }
+/// ```
+///
+/// The crate includes the launcher and calls it:
+///
+/// ```ignore (needs what the build script generates)
+/// include!(concat!(env!("OUT_DIR"), "/vecadd.rs"));
+/// ```
+#[must_use]
+pub fn build_script() -> BuildScript {
+    BuildScript::default()
+}
+
+/// What a build script compiles. See [`build_script`].
+///
+/// Everything is written below `OUT_DIR`, the cache included, unless `NPU_BUILD_CACHE_DIR`,
+/// `npu-build.toml` or [`BuildScript::cache_dir`] names one that is to be shared. The artifact is
+/// embedded into the crate, so the program runs wherever it is taken, cache or no cache.
+#[derive(Clone, Debug, Default)]
+pub struct BuildScript {
+    requests: Vec<Request>,
+    layer: Layer,
+    stubs: bool,
+}
+
+/// Why a build script failed. Its `Debug` form is the full report, since that is what Cargo shows
+/// of an error that `main` returns.
+#[derive(thiserror::Error)]
+pub enum ScriptError {
+    /// A variable that Cargo sets is not there.
+    #[error("{0} is not set: this function is for build scripts that Cargo runs")]
+    NotCargo(&'static str),
+    /// A kernel could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The crate is compiled for another machine than this one.
+    #[error(
+        "kernels for the cpu target are compiled for this machine ({host}), but the crate for {target}; \
+         build on such a machine, or ask for stubs with `.stubs(true)`"
+    )]
+    OtherMachine {
+        /// The architecture of this machine.
+        host: &'static str,
+        /// The architecture that the crate is compiled for.
+        target: String,
+    },
+    /// A path that Cargo can't be told.
+    #[error("Cargo can't be told about the path {}: it is not UTF-8", .0.display())]
+    Path(PathBuf),
+    /// Cargo does not listen.
+    #[error("can't write to standard output: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl fmt::Debug for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Build(error) => f.write_str(&error.report()),
+            error => write!(f, "{error}"),
+        }
+    }
+}
+
+impl BuildScript {
+    /// Adds a kernel: an MLIR file, relative to the crate's directory. Its launcher is included as
+    /// `concat!(env!("OUT_DIR"), "/NAME.rs")`, NAME being the file's name without `.mlir`.
+    #[must_use]
+    pub fn kernel(mut self, path: impl Into<PathBuf>) -> Self {
+        self.requests.push(Request::new(path));
+        self
+    }
+
+    /// Sets the direction of an argument of the kernel that was added last.
+    #[must_use]
+    pub fn arg(mut self, name: impl Into<String>, direction: Direction) -> Self {
+        if let Some(request) = self.requests.last_mut() {
+            request.directions.push((name.into(), direction));
+        }
+        self
+    }
+
+    /// Chooses the function of the kernel that was added last, if its file has several.
+    #[must_use]
+    pub fn entry(mut self, name: impl Into<String>) -> Self {
+        if let Some(request) = self.requests.last_mut() {
+            request.entry = Some(name.into());
+        }
+        self
+    }
+
+    /// What to build for; each kernel's own device if not said.
+    #[must_use]
+    pub fn target(mut self, target: Target) -> Self {
+        self.layer.target = Some(target);
+        self
+    }
+
+    /// A cache directory to share with other builds, instead of one below `OUT_DIR`.
+    #[must_use]
+    pub fn cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.layer.cache_dir = Some(directory.into());
+        self
+    }
+
+    /// The MLIR/LLVM installation: its directory, or its `bin`.
+    #[must_use]
+    pub fn llvm(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.layer.llvm = Some(directory.into());
+        self
+    }
+
+    /// Generates launchers without compiling: they type-check and document, and their `load` says
+    /// that they are stubs. Always done where `DOCS_RS` is set.
+    #[must_use]
+    pub fn stubs(mut self, stubs: bool) -> Self {
+        self.stubs = stubs;
+        self
+    }
+
+    /// Builds the kernels and tells Cargo what they depend on.
+    ///
+    /// # Errors
+    /// See [`ScriptError`]. A missing compiler is an error, too, unless stubs were asked for.
+    pub fn compile(&self) -> Result<(), ScriptError> {
+        let interrupt = Interrupt::on_signals()?;
+        let get = |name: &OsStr| std::env::var_os(name);
+        self.run(get, interrupt, &mut io::stdout().lock())
+    }
+
+    /// The same, with the environment and Cargo's ear given.
+    fn run(
+        &self,
+        get: fn(&OsStr) -> Option<OsString>,
+        interrupt: Interrupt,
+        cargo: &mut dyn Write,
+    ) -> Result<(), ScriptError> {
+        let required = |name: &'static str| get(name.as_ref()).ok_or(ScriptError::NotCargo(name));
+        let out_dir = PathBuf::from(required("OUT_DIR")?);
+        let crate_dir = PathBuf::from(required("CARGO_MANIFEST_DIR")?);
+        for name in config::READ.iter().chain(&["DOCS_RS"]) {
+            writeln!(cargo, "cargo::rerun-if-env-changed={name}")?;
+        }
+        let environment = Environment::from_fn(get);
+        let mut settings =
+            Settings::load(self.layer.clone(), &environment, &crate_dir).map_err(BuildError::from)?;
+        if settings.cache_is_default {
+            settings.cache = CachePlace::Directory(out_dir.join("npu-build-cache"));
+        }
+        for file in &settings.files {
+            rerun_if_changed(cargo, file)?;
+        }
+        let requests: Vec<_> = self
+            .requests
+            .iter()
+            .map(|request| {
+                let request = Request {
+                    kernel: crate_dir.join(&request.kernel),
+                    ..request.clone()
+                };
+                settings.complete(request)
+            })
+            .collect();
+        for request in &requests {
+            rerun_if_changed(cargo, &request.kernel)?;
+        }
+        if self.stubs || get("DOCS_RS".as_ref()).is_some() {
+            return requests.iter().try_for_each(|request| stub(request, &out_dir));
+        }
+        let target = required("CARGO_CFG_TARGET_ARCH")?;
+        let session = Session::new(settings, interrupt, &|_| {})?;
+        for request in &requests {
+            let prepared = Prepared::new(request)?;
+            check_machine(prepared.target, &target)?;
+            for path in session.depends_on(&prepared, request)? {
+                rerun_if_changed(cargo, &path)?;
+            }
+            let (send, warnings) = std::sync::mpsc::channel();
+            let build = session.build(request, &|event| {
+                let warning = match event {
+                    Event::Warning(text) => text,
+                    Event::Damaged { subject, reason, .. } => {
+                        format!("the cache's entry of {subject} is damaged ({reason}); it is made again")
+                    }
+                    Event::Waiting { .. } | Event::Running { .. } => return,
+                };
+                let _ = send.send(warning);
+            });
+            for warning in warnings.try_iter() {
+                writeln!(cargo, "cargo::warning=npu-build: {}", warning.replace('\n', " "))?;
+            }
+            build?.write_to(&out_dir)?;
+        }
+        Ok(())
+    }
+}
+
+/// A cpu kernel runs where it was built.
+fn check_machine(target: Target, crate_arch: &OsStr) -> Result<(), ScriptError> {
+    let host = std::env::consts::ARCH;
+    if target == Target::Cpu && crate_arch != host {
+        return Err(ScriptError::OtherMachine {
+            host,
+            target: crate_arch.to_string_lossy().into_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Tells Cargo about an input. Only what exists: a missing path would rebuild for ever.
+fn rerun_if_changed(cargo: &mut dyn Write, path: &Path) -> Result<(), ScriptError> {
+    if path.exists() {
+        let text = path
+            .to_str()
+            .ok_or_else(|| ScriptError::Path(path.to_owned()))?;
+        writeln!(cargo, "cargo::rerun-if-changed={text}")?;
+    }
+    Ok(())
+}
+
+/// A launcher whose artifact is empty: the right types, and nothing to run.
+fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
+    let understood = Understood::new(request)?;
+    let target = request.target.or_else(|| understood.module.target_hint());
+    let nothing = Digest::of("");
+    let mut files = Vec::new();
+    let kernels = understood.kernels.iter().map(|kernel| {
+        let file = launcher::artifact_file_name(&kernel.signature.name, &nothing, "so");
+        files.push((out_dir.join(&file), Vec::new()));
+        launcher::Kernel {
+            signature: kernel.signature.clone(),
+            target: target.map_or_else(|| "stub".to_owned(), |target| target.to_string()),
+            key: nothing,
+            artifact: launcher::Artifact {
+                file,
+                digest: nothing,
+            },
+        }
+    });
+    let launcher_request = launcher::Request {
+        kernels: kernels.collect(),
+    };
+    let text = launcher::render(&launcher_request).map_err(|error| BuildError::Launcher {
+        path: request.kernel.clone(),
+        reason: error.to_string(),
+    })?;
+    files.push((
+        out_dir.join(Build::launcher_name(&request.kernel)),
+        text.into_bytes(),
+    ));
+    for (path, bytes) in files {
+        fs::write(&path, bytes).map_err(|source| BuildError::Write { path, source })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Building at run time: for programs that have MLIR in hand and want a kernel.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use npu_runtime::Direction;
+
+use crate::config::{Environment, Layer, Settings};
+use crate::interrupt::Interrupt;
+use crate::kernel::Target;
+use crate::plan::{Build, BuildError, Request, Session};
+use crate::step::cpu::March;
+
+/// Builds one kernel, or finds it in the cache.
+///
+/// Variables and `npu-build.toml` count as they do on the command line; what is said here counts
+/// more. A program that builds often opens a [`Session`] once and gives it [`Request`]s.
+///
+/// ```no_run
+/// use npu_build::{Builder, Direction, Target};
+/// use npu_runtime::{Arg, Device, Runtime};
+///
+/// let build = Builder::new("kernels/vecadd.mlir")
+///     .target(Target::Cpu)
+///     .arg("out", Direction::InOut)
+///     .build()?;
+/// let kernel = build.load(&Device::open(Runtime::Cpu)?, &build.kernels[0])?;
+/// let (x, y, mut out) = (vec![1.0f32; 4096], vec![2.0f32; 4096], vec![0.0f32; 4096]);
+/// let mut arguments = [
+///     Arg::input::<f32>(&x),
+///     Arg::input::<f32>(&y),
+///     Arg::output::<f32>(&mut out),
+///     Arg::scalar(4096i32),
+/// ];
+/// kernel.launch(4.into(), &mut arguments)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    request: Request,
+    layer: Layer,
+}
+
+impl Builder {
+    /// A builder for the MLIR file `kernel`.
+    #[must_use]
+    pub fn new(kernel: impl Into<PathBuf>) -> Self {
+        Self {
+            request: Request::new(kernel),
+            layer: Layer::default(),
+        }
+    }
+
+    /// What to build for; the MLIR's own device if not said.
+    #[must_use]
+    pub fn target(mut self, target: Target) -> Self {
+        self.request.target = Some(target);
+        self
+    }
+
+    /// Which function is the kernel, if the file has several.
+    #[must_use]
+    pub fn entry(mut self, name: impl Into<String>) -> Self {
+        self.request.entry = Some(name.into());
+        self
+    }
+
+    /// The direction of an argument, where inference is not to decide. A wrong `In` loses an
+    /// output; `Out` is the promise that all of it is overwritten.
+    #[must_use]
+    pub fn arg(mut self, name: impl Into<String>, direction: Direction) -> Self {
+        self.request.directions.push((name.into(), direction));
+        self
+    }
+
+    /// The signature in Triton's syntax, to be checked against the MLIR.
+    #[must_use]
+    pub fn signature(mut self, signature: impl Into<String>) -> Self {
+        self.request.signature = Some(signature.into());
+        self
+    }
+
+    /// Which CPU the cpu target compiles for.
+    #[must_use]
+    pub fn march(mut self, march: March) -> Self {
+        self.layer.march = Some(march);
+        self
+    }
+
+    /// Keeps what lies between the MLIR and the artifact among the artifacts.
+    #[must_use]
+    pub fn keep_intermediates(mut self, keep: bool) -> Self {
+        self.layer.keep_intermediates = Some(keep);
+        self
+    }
+
+    /// Builds even what is in the cache.
+    #[must_use]
+    pub fn refresh(mut self, refresh: bool) -> Self {
+        self.request.refresh = refresh;
+        self
+    }
+
+    /// The cache directory.
+    #[must_use]
+    pub fn cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.layer.cache_dir = Some(directory.into());
+        self
+    }
+
+    /// Looks nothing up and keeps nothing.
+    #[must_use]
+    pub fn no_cache(mut self) -> Self {
+        self.layer.cache = Some(false);
+        self
+    }
+
+    /// The MLIR/LLVM installation: its directory, or its `bin`.
+    #[must_use]
+    pub fn llvm(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.layer.llvm = Some(directory.into());
+        self
+    }
+
+    /// How long one tool may take.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.layer.timeout = Some(timeout);
+        self
+    }
+
+    /// Builds the kernel.
+    ///
+    /// # Errors
+    /// See [`BuildError`]; [`BuildError::report`] has the whole story.
+    pub fn build(&self) -> Result<Build, BuildError> {
+        let cwd = std::env::current_dir().map_err(|source| BuildError::Read {
+            path: ".".into(),
+            source,
+        })?;
+        let settings = Settings::load(self.layer.clone(), &Environment::of_process(), &cwd)?;
+        let request = settings.complete(self.request.clone());
+        let session = Session::new(settings, Interrupt::default(), &|_| {})?;
+        session.build(&request, &|_| {})
+    }
+}

@@ -1,0 +1,245 @@
+//! What the command line may say.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use npu_build::config::{Layer, parse_jobs, parse_timeout};
+use npu_build::kernel::Target;
+use npu_build::step::cpu::March;
+use npu_runtime::Direction;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "npu-build",
+    version,
+    about = "Build cache and launcher generator for AMD NPU kernels",
+    after_help = "Exit codes: 0 done; 1 a tool refused the kernel; 2 usage, configuration or bad input;\n\
+                  3 a tool is missing or unusable; 4 the cache or an output could not be written;\n\
+                  130 interrupted.",
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Debug)]
+pub struct Global {
+    /// Say nothing but errors on standard error
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Tell each step, its key and its command lines
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// How results are written to standard output
+    #[arg(long, global = true, value_enum, default_value_t = Format::Human, value_name = "FORMAT")]
+    pub message_format: Format,
+    /// The cache directory [default: $XDG_CACHE_HOME/npu-build or ~/.cache/npu-build]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Cache")]
+    pub cache_dir: Option<PathBuf>,
+    /// Look nothing up and keep nothing
+    #[arg(long, global = true, help_heading = "Cache")]
+    pub no_cache: bool,
+    /// Let the cache directory's group write it, too
+    #[arg(long, global = true, help_heading = "Cache")]
+    pub shared_cache: bool,
+    /// The MLIR/LLVM installation (its directory, or its bin)
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
+    pub llvm: Option<PathBuf>,
+    /// How long one tool may run, e.g. 90s or 10m [default: for ever]
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_timeout, help_heading = "Tools")]
+    pub timeout: Option<Duration>,
+}
+
+impl Global {
+    /// The flags as the highest layer of the settings.
+    pub fn layer(&self) -> Layer {
+        Layer {
+            cache_dir: self.cache_dir.clone(),
+            cache: self.no_cache.then_some(false),
+            shared_cache: self.shared_cache.then_some(true),
+            llvm: self.llvm.clone(),
+            timeout: self.timeout,
+            ..Layer::default()
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people: paths
+    Human,
+    /// For machines: one JSON object a line
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compile kernels and generate their launchers, or find both in the cache
+    #[command(after_help = "Examples:\n  \
+        npu-build compile vecadd.mlir --target cpu\n  \
+        npu-build compile a.mlir b.mlir --target cpu --out-dir generated -j 2\n  \
+        npu-build compile k.mlir --target cpu --entry softmax --arg out=out\n  \
+        npu-build compile k.mlir --target cpu --message-format json | jq -r .artifact.path\n\n\
+        Standard output lists the artifact and the launcher of each kernel: where they are in the\n\
+        cache, or with --out-dir where they were written.")]
+    Compile(CompileCommand),
+    /// Compile all kernels of npu-build.toml
+    #[command(after_help = "Example of an npu-build.toml:\n  \
+        [build]\n  target = \"cpu\"\n\n  \
+        [[kernel]]\n  path = \"kernels/vecadd.mlir\"\n  args = { out = \"out\" }")]
+    Build(BuildCommand),
+    /// Print what a kernel takes: its arguments with type, shape and direction
+    #[command(after_help = "Examples:\n  \
+        npu-build signature vecadd.mlir\n  \
+        npu-build signature vecadd.mlir --format json\n  \
+        npu-build signature vecadd.mlir --signature '*fp32,*fp32,*fp32:out,i32'")]
+    Signature(SignatureCommand),
+    /// Print the cache key of a kernel's first step without compiling anything
+    #[command(after_help = "Examples:\n  \
+        npu-build key vecadd.mlir --target cpu\n  \
+        npu-build key vecadd.mlir --target cpu -v      # and what it is computed from")]
+    Key(KernelCommand),
+    /// Look into the cache directory, or empty it
+    Cache {
+        #[command(subcommand)]
+        command: CacheCommand,
+    },
+    /// Show which tools were found, and why others were not taken
+    Doctor,
+    /// Print a shell's completion script
+    #[command(after_help = "Example:\n  npu-build completions bash > ~/.local/share/bash-completion/completions/npu-build")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CacheCommand {
+    /// Print the path of the cache directory
+    Dir,
+    /// List the entries with kernel, target, step, size and age
+    List,
+    /// Delete all entries, and what failed builds left
+    Clear,
+}
+
+/// What to do with one kernel.
+#[derive(Args, Debug)]
+pub struct KernelOptions {
+    /// What to build for: cpu, npu1 or npu2 [default: the MLIR's own device]
+    #[arg(long, value_name = "TARGET")]
+    pub target: Option<Target>,
+    /// The function that is the kernel, if the file has several
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+    /// Direction of an argument: in, out (all of it is overwritten) or inout
+    #[arg(long = "arg", value_name = "NAME=DIRECTION", value_parser = parse_argument, action = ArgAction::Append)]
+    pub args: Vec<(String, Direction)>,
+    /// The signature in Triton's syntax, checked against the MLIR, e.g. '*fp32,*fp32:out,i32'
+    #[arg(long, value_name = "TYPES")]
+    pub signature: Option<String>,
+    /// An option of the target; cpu has march=baseline|native|NAME
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = parse_option, action = ArgAction::Append)]
+    pub options: Vec<TargetOption>,
+    /// Keep what lies between the MLIR and the artifact
+    #[arg(long)]
+    pub keep_intermediates: bool,
+}
+
+/// One `--option`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetOption {
+    /// Which CPU the cpu target compiles for.
+    March(March),
+}
+
+#[derive(Args, Debug)]
+pub struct KernelCommand {
+    /// The MLIR file
+    #[arg(value_name = "KERNEL")]
+    pub kernel: PathBuf,
+    #[command(flatten)]
+    pub options: KernelOptions,
+}
+
+#[derive(Args, Debug)]
+pub struct SignatureCommand {
+    #[command(flatten)]
+    pub kernel: KernelCommand,
+    /// The same as --message-format
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+}
+
+#[derive(Args, Debug)]
+pub struct CompileCommand {
+    /// The MLIR files
+    #[arg(required = true, value_name = "KERNEL")]
+    pub kernels: Vec<PathBuf>,
+    #[command(flatten)]
+    pub options: KernelOptions,
+    #[command(flatten)]
+    pub delivery: Delivery,
+}
+
+#[derive(Args, Debug)]
+pub struct BuildCommand {
+    #[command(flatten)]
+    pub delivery: Delivery,
+}
+
+/// What to do with what was built.
+#[derive(Args, Debug)]
+pub struct Delivery {
+    /// Copy launcher and artifact there; files that are right already are not touched
+    #[arg(short, long, value_name = "DIR")]
+    pub out_dir: Option<PathBuf>,
+    /// What is listed and copied
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Emit::Launcher, Emit::Artifacts])]
+    pub emit: Vec<Emit>,
+    /// How many kernels to build at once [default: one per core]
+    #[arg(short, long, value_name = "N", value_parser = parse_jobs)]
+    pub jobs: Option<u32>,
+    /// Build even what is in the cache, and replace it
+    #[arg(long)]
+    pub refresh: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Emit {
+    /// The generated Rust source
+    Launcher,
+    /// What a device loads
+    Artifacts,
+}
+
+fn parse_argument(text: &str) -> Result<(String, Direction), String> {
+    let (name, direction) = text
+        .split_once('=')
+        .ok_or("write it as NAME=DIRECTION, e.g. c=out")?;
+    let name = name.strip_prefix('%').unwrap_or(name);
+    let direction = match direction {
+        "in" => Direction::In,
+        "out" => Direction::Out,
+        "inout" => Direction::InOut,
+        _ => return Err(format!("'{direction}' is no direction; there are in, out and inout")),
+    };
+    Ok((name.to_owned(), direction))
+}
+
+fn parse_option(text: &str) -> Result<TargetOption, String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("write it as NAME=VALUE, e.g. march=native")?;
+    match name {
+        "march" => value.parse().map(TargetOption::March),
+        _ => Err(format!("there is no option '{name}'; the cpu target has march")),
+    }
+}

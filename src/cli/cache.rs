@@ -1,0 +1,82 @@
+//! `npu-build cache`: where the cache is, what is in it, and how to empty it.
+
+use npu_build::store::Store;
+use serde::Serialize;
+
+use super::args::{CacheCommand, Global};
+use super::terminal::{Terminal, Tone};
+use super::{Failure, session, settings};
+
+pub fn run(global: &Global, command: &CacheCommand, terminal: &Terminal) -> Result<(), Failure> {
+    let session = session(settings(global)?, terminal)?;
+    let store = session.store();
+    let Some(layout) = store.layout() else {
+        return Err(Failure::bad_input(
+            "there is no cache: --no-cache, NPU_BUILD_NO_CACHE or cache.enabled turns it off",
+        ));
+    };
+    match command {
+        CacheCommand::Dir => Ok(terminal.result_path(layout.root())?),
+        CacheCommand::List => list(store, terminal),
+        CacheCommand::Clear => {
+            let cleared = store.clear(session.interrupt())?;
+            terminal.status(
+                "cleared",
+                Tone::Good,
+                &format!("{} entries, {}", cleared.entries, size(cleared.bytes)),
+            );
+            Ok(())
+        }
+    }
+}
+
+fn list(store: &Store, terminal: &Terminal) -> Result<(), Failure> {
+    for entry in store.list() {
+        if terminal.json {
+            #[derive(Serialize)]
+            struct Listed<'a> {
+                key: String,
+                step: &'a str,
+                kernel: &'a str,
+                target: &'a str,
+                bytes: u64,
+                created: u64,
+                last_used: u64,
+            }
+            terminal.result_json(&Listed {
+                key: entry.key.to_string(),
+                step: &entry.step,
+                kernel: &entry.kernel,
+                target: &entry.target,
+                bytes: entry.bytes,
+                created: entry.created,
+                last_used: entry.last_used,
+            })?;
+        } else {
+            terminal.result(&format!(
+                "{}  {:8}  {:6}  {:>10}  {}",
+                entry.key.short(),
+                entry.step,
+                entry.target,
+                size(entry.bytes),
+                entry.kernel
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let mut amount = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while amount >= 1024.0 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    format!("{amount:.1} {}", UNITS[unit])
+}

@@ -1,0 +1,234 @@
+//! `npu-build compile` and `npu-build build`.
+
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use npu_build::config::{PROJECT_FILE, Settings};
+use npu_build::plan::{Build, BuildError, Request, Session};
+use npu_build::step::Kind;
+use npu_build::store::Outcome;
+
+use super::args::{BuildCommand, CompileCommand, Delivery, Emit, Global, KernelOptions, TargetOption};
+use super::json::Built;
+use super::terminal::{Terminal, Tone};
+use super::{Failure, session, settings};
+
+/// Builds the kernels named on the command line.
+pub fn compile(
+    global: &Global,
+    command: &CompileCommand,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let settings = settings(global)?;
+    let requests = command
+        .kernels
+        .iter()
+        .map(|kernel| request(kernel, &command.options, &settings, command.delivery.refresh))
+        .collect();
+    deliver(settings, requests, &command.delivery, terminal)
+}
+
+/// Builds the kernels that the project file lists.
+pub fn build(global: &Global, command: &BuildCommand, terminal: &Terminal) -> Result<(), Failure> {
+    let settings = settings(global)?;
+    if settings.kernels.is_empty() {
+        return Err(Failure::bad_input(format!(
+            "there are no kernels to build: no {PROJECT_FILE} here or above lists any; \
+             add a [[kernel]] with its `path`, or use `npu-build compile KERNEL`"
+        )));
+    }
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let requests = settings
+        .kernels
+        .iter()
+        .map(|section| {
+            let path = section.path.strip_prefix(&cwd).unwrap_or(&section.path);
+            settings.complete(Request {
+                refresh: command.delivery.refresh,
+                ..Request::new(path)
+            })
+        })
+        .collect();
+    deliver(settings, requests, &command.delivery, terminal)
+}
+
+/// What is asked of one kernel.
+pub fn request(
+    kernel: &Path,
+    flags: &KernelOptions,
+    settings: &Settings,
+    refresh: bool,
+) -> Request {
+    let march = flags.options.last().map(|option| {
+        let TargetOption::March(march) = option;
+        march.clone()
+    });
+    settings.complete(Request {
+        kernel: kernel.to_owned(),
+        target: flags.target,
+        entry: flags.entry.clone(),
+        directions: flags.args.clone(),
+        signature: flags.signature.clone(),
+        march,
+        keep_intermediates: flags.keep_intermediates,
+        refresh,
+    })
+}
+
+/// Builds all requests, and prints the results in the order of the requests.
+fn deliver(
+    settings: Settings,
+    requests: Vec<Request>,
+    delivery: &Delivery,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    if let Some(directory) = &delivery.out_dir {
+        check_distinct(&requests, directory)?;
+    }
+    let jobs = delivery.jobs.or(settings.jobs);
+    let session = session(settings, terminal)?;
+    let results = build_all(&session, &requests, jobs, terminal);
+    let mut worst = None;
+    for result in results {
+        let result = result.and_then(|build| {
+            let written = match &delivery.out_dir {
+                Some(directory) => Some(build.write_to(directory)?),
+                None => None,
+            };
+            Ok((build, written))
+        });
+        match result {
+            Ok((build, written)) => print(&build, written, delivery, terminal)?,
+            Err(error) => {
+                let code = error.exit_code();
+                terminal.error(&error.report(), code);
+                worst = Some(worst.unwrap_or(0).max(code));
+            }
+        }
+    }
+    worst.map_or(Ok(()), |code| Err(Failure::Printed(code)))
+}
+
+/// Two kernels of one file name would overwrite each other's launcher.
+fn check_distinct(requests: &[Request], directory: &Path) -> Result<(), Failure> {
+    let mut outputs: HashMap<PathBuf, &Path> = HashMap::new();
+    for request in requests {
+        let output = directory.join(Build::launcher_name(&request.kernel));
+        if let Some(first) = outputs.insert(output.clone(), &request.kernel)
+            && first != request.kernel
+        {
+            return Err(BuildError::SameOutput {
+                output,
+                first: first.to_owned(),
+                second: request.kernel.clone(),
+            }
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// Takes the requests one by one on as many threads as there may be jobs. Results keep the order;
+/// after a failure nothing new is started, as with `make`.
+fn build_all(
+    session: &Session,
+    requests: &[Request],
+    jobs: Option<u32>,
+    terminal: &Terminal,
+) -> Vec<Result<Build, BuildError>> {
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let jobs = jobs.map_or_else(cores, |jobs| usize::try_from(jobs).unwrap_or(1));
+    let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+    if let [request] = requests {
+        return vec![session.build(request, &observe)];
+    }
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<Build, BuildError>)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(requests.len()) {
+            scope.spawn(|| {
+                while let Some((index, request)) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    requests.get(index).map(|request| (index, request))
+                } {
+                    let result = session.build(request, &observe);
+                    done.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((index, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn print(
+    build: &Build,
+    written: Option<Vec<PathBuf>>,
+    delivery: &Delivery,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    summary(build, terminal);
+    if terminal.json {
+        return Ok(terminal.result_json(&Built::new(build, written))?);
+    }
+    if let Some(paths) = written {
+        for path in paths {
+            terminal.result_path(&path)?;
+        }
+        return Ok(());
+    }
+    for step in &build.steps {
+        let wanted = match step.kind {
+            Kind::Compile => Emit::Artifacts,
+            Kind::Launcher => Emit::Launcher,
+        };
+        if delivery.emit.contains(&wanted) {
+            for artifact in &step.artifacts {
+                terminal.result_path(&artifact.path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One line on how a build was come by, and with `-v` one for each step.
+fn summary(build: &Build, terminal: &Terminal) {
+    let names: Vec<_> = build
+        .kernels
+        .iter()
+        .map(|kernel| &*kernel.signature.name)
+        .collect();
+    let elapsed: Duration = build.steps.iter().map(|step| step.elapsed).sum();
+    let outcome = build.outcome();
+    let tone = match outcome {
+        Outcome::Hit => Tone::Good,
+        Outcome::Built | Outcome::Repaired { .. } => Tone::Note,
+    };
+    terminal.status(
+        outcome.name(),
+        tone,
+        &format!("{} for {} in {}", names.join(", "), build.target, milliseconds(elapsed)),
+    );
+    for step in &build.steps {
+        terminal.detail(
+            step.outcome.name(),
+            &format!("{} {} in {}", step.kind, step.key, milliseconds(step.elapsed)),
+        );
+    }
+}
+
+fn milliseconds(duration: Duration) -> String {
+    let milliseconds = duration.as_secs_f64() * 1e3;
+    if milliseconds < 10.0 {
+        format!("{milliseconds:.2} ms")
+    } else {
+        format!("{milliseconds:.0} ms")
+    }
+}

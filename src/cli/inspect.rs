@@ -1,0 +1,129 @@
+//! `npu-build signature` and `npu-build key`: what is known without compiling.
+
+use npu_build::kernel::Level;
+use npu_build::plan::{Prepared, Understood};
+use npu_build::step::material::Material;
+use npu_runtime::{Kind, Parameter, Shape, Signature};
+use serde::Serialize;
+
+use super::args::{Format, Global, KernelCommand, SignatureCommand};
+use super::compile::request;
+use super::terminal::Terminal;
+use super::{Failure, session, settings};
+
+/// Prints the signature of one kernel.
+pub fn signature(
+    global: &Global,
+    command: &SignatureCommand,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let settings = settings(global)?;
+    let request = request(&command.kernel.kernel, &command.kernel.options, &settings, false);
+    let understood = Understood::new(&request)?;
+    let json = command.format.map_or(terminal.json, |format| format == Format::Json);
+    for kernel in &understood.kernels {
+        if json {
+            #[derive(Serialize)]
+            struct Described<'a> {
+                level: String,
+                device: Option<&'a str>,
+                columns: Option<u32>,
+                line: u32,
+                link_files: &'a [String],
+                #[serde(flatten)]
+                signature: &'a Signature,
+            }
+            let device = kernel.device.as_ref();
+            terminal.result_json(&Described {
+                level: understood.module.level.to_string(),
+                device: device.map(|device| &*device.spelling),
+                columns: device.map(|device| device.columns),
+                line: kernel.line,
+                link_files: &understood.module.link_files,
+                signature: &kernel.signature,
+            })?;
+        } else {
+            terminal.result(&described(understood.module.level, &kernel.signature))?;
+        }
+    }
+    Ok(())
+}
+
+/// A table of the arguments under a line about the kernel.
+fn described(level: Level, signature: &Signature) -> String {
+    let grid = if signature.grid {
+        ", launched over a grid of programs"
+    } else {
+        ""
+    };
+    let mut text = format!("{} ({level} level{grid})", signature.name);
+    let rows: Vec<_> = signature.parameters.iter().map(row).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths = [0, 1, 2].map(|column| width(column).unwrap_or(0));
+    for [name, mlir_type, shape, direction] in &rows {
+        let [name_width, type_width, shape_width] = widths;
+        text.push_str(
+            format!("\n  {name:name_width$}  {mlir_type:type_width$}  {shape:shape_width$}  {direction}")
+                .trim_end(),
+        );
+    }
+    text
+}
+
+fn row(parameter: &Parameter) -> [String; 4] {
+    let (shape, direction) = match &parameter.kind {
+        Kind::Scalar(_) => ("scalar".to_owned(), "in"),
+        Kind::Memory {
+            shape, direction, ..
+        } => (shape_text(shape), direction.name()),
+    };
+    [
+        parameter.name.to_string(),
+        parameter.mlir_type.to_string(),
+        shape,
+        direction.to_owned(),
+    ]
+}
+
+fn shape_text(shape: &Shape) -> String {
+    match shape {
+        Shape::Unranked => "any length".into(),
+        Shape::Ranked(dims) => {
+            let dims: Vec<_> = dims
+                .iter()
+                .map(|dim| dim.map_or_else(|| "?".into(), |size| size.to_string()))
+                .collect();
+            format!("[{}]", dims.join(", "))
+        }
+    }
+}
+
+/// Prints the key of a kernel's first step, and with `-v` what it is computed from.
+pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Result<(), Failure> {
+    let settings = settings(global)?;
+    let request = request(&command.kernel, &command.options, &settings, false);
+    let session = session(settings, terminal)?;
+    let prepared = Prepared::new(&request)?;
+    let step = session.compile_step(&prepared, &request)?;
+    let material = step.material();
+    if terminal.json {
+        #[derive(Serialize)]
+        struct Keyed<'a> {
+            key: String,
+            step: &'static str,
+            material: &'a Material,
+        }
+        return Ok(terminal.result_json(&Keyed {
+            key: material.key().to_string(),
+            step: step.kind.name(),
+            material: &material,
+        })?);
+    }
+    terminal.result(&material.key().to_string())?;
+    if terminal.is_verbose() {
+        for field in material.fields() {
+            terminal.result(&format!("  {field}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! The objects that `--message-format json` prints. Names and meanings are an interface.
+
+use std::path::PathBuf;
+
+use npu_build::plan::{Build, BuiltKernel};
+use npu_build::store::{Artifact, Ensured, Outcome};
+use npu_runtime::Signature;
+use serde::Serialize;
+
+/// One built kernel file.
+#[derive(Serialize)]
+pub struct Built<'a> {
+    source: String,
+    target: String,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    key: Option<String>,
+    kernel: Option<&'a Signature>,
+    artifact: Option<File>,
+    launcher: Option<File>,
+    steps: Vec<Step<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written: Option<Vec<PathBuf>>,
+}
+
+/// One file of a build.
+#[derive(Serialize)]
+pub struct File {
+    path: String,
+    size: u64,
+    sha256: String,
+}
+
+#[derive(Serialize)]
+struct Step<'a> {
+    step: &'static str,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    key: String,
+    milliseconds: f64,
+}
+
+impl<'a> Built<'a> {
+    pub fn new(build: &'a Build, written: Option<Vec<PathBuf>>) -> Self {
+        let kernel: Option<&BuiltKernel> = build.kernels.first();
+        Self {
+            source: build.source.to_string_lossy().into_owned(),
+            target: build.target.to_string(),
+            outcome: build.outcome().name(),
+            reason: reason(build.outcome()),
+            key: kernel.map(|kernel| kernel.key.to_string()),
+            kernel: kernel.map(|kernel| &kernel.signature),
+            artifact: kernel.map(|kernel| File::new(&kernel.artifact)),
+            launcher: build.launcher().map(File::new),
+            steps: build.steps.iter().map(Step::new).collect(),
+            written,
+        }
+    }
+}
+
+impl File {
+    fn new(artifact: &Artifact) -> Self {
+        Self {
+            path: artifact.path.to_string_lossy().into_owned(),
+            size: artifact.size,
+            sha256: artifact.digest.to_string(),
+        }
+    }
+}
+
+impl<'a> Step<'a> {
+    fn new(step: &'a Ensured) -> Self {
+        Self {
+            step: step.kind.name(),
+            outcome: step.outcome.name(),
+            reason: reason(&step.outcome),
+            key: step.key.to_string(),
+            milliseconds: (step.elapsed.as_secs_f64() * 1e6).round() / 1e3,
+        }
+    }
+}
+
+fn reason(outcome: &Outcome) -> Option<&str> {
+    match outcome {
+        Outcome::Repaired { reason } => Some(reason),
+        Outcome::Hit | Outcome::Built => None,
+    }
+}

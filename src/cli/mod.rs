@@ -1,0 +1,152 @@
+//! The command line: parsing, printing, progress and JSON live here and nowhere else.
+//!
+//! Results go to standard output, everything else to standard error. A closed pipe ends the program
+//! quietly, as it should.
+
+mod args;
+mod cache;
+mod compile;
+mod doctor;
+mod inspect;
+mod json;
+mod terminal;
+
+use std::io::{self, ErrorKind};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+use npu_build::config::{ConfigError, Environment, Settings};
+use npu_build::interrupt::Interrupt;
+use npu_build::plan::{BuildError, Session};
+use npu_build::store::lock::LockError;
+
+use args::{Arguments, Command, Global};
+use terminal::Terminal;
+
+/// Exit code for usage, configuration and bad input.
+const BAD_INPUT: u8 = 2;
+/// Exit code when the cache or an output can't be written.
+const UNWRITABLE: u8 = 4;
+
+/// Exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Why a command failed, once everything there is to say has been decided.
+#[derive(Debug)]
+enum Failure {
+    /// Standard output is gone.
+    Output(io::Error),
+    /// Something went wrong; `message` has not been printed yet.
+    Message { message: String, code: u8 },
+    /// What went wrong has been printed already.
+    Printed(u8),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        Self::Message {
+            code: error.exit_code(),
+            message: error.report(),
+        }
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        Self::Message {
+            code: match error {
+                LockError::Interrupted => INTERRUPTED,
+                LockError::Io { .. } => UNWRITABLE,
+            },
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::bad_input(error.to_string())
+    }
+}
+
+impl Failure {
+    fn bad_input(message: impl Into<String>) -> Self {
+        Self::Message {
+            message: message.into(),
+            code: BAD_INPUT,
+        }
+    }
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are results; clap knows which stream is whose.
+            let code = if error.use_stderr() { BAD_INPUT } else { 0 };
+            return if error.print().is_ok() { code } else { UNWRITABLE }.into();
+        }
+    };
+    let terminal = Terminal::new(&arguments.global);
+    match run(&arguments, &terminal) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Output(error)) => {
+            terminal.error(&format!("can't write the result: {error}"), UNWRITABLE);
+            UNWRITABLE.into()
+        }
+        Err(Failure::Message { message, code }) => {
+            terminal.error(&message, code);
+            code.into()
+        }
+        Err(Failure::Printed(code)) => code.into(),
+    }
+}
+
+fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
+    let global = &arguments.global;
+    match &arguments.command {
+        Command::Compile(command) => compile::compile(global, command, terminal),
+        Command::Build(command) => compile::build(global, command, terminal),
+        Command::Signature(command) => inspect::signature(global, command, terminal),
+        Command::Key(command) => inspect::key(global, command, terminal),
+        Command::Cache { command } => cache::run(global, command, terminal),
+        Command::Doctor => doctor::run(global, terminal),
+        Command::Completions { shell } => {
+            let mut command = Arguments::command();
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut command, "npu-build", &mut text);
+            Ok(terminal.result_bytes(&text)?)
+        }
+    }
+}
+
+/// The settings for this process, with `flags` on top.
+fn settings(global: &Global) -> Result<Settings, Failure> {
+    let cwd = std::env::current_dir().map_err(|error| {
+        Failure::bad_input(format!("the current directory can't be used: {error}"))
+    })?;
+    Ok(Settings::load(
+        global.layer(),
+        &Environment::of_process(),
+        &cwd,
+    )?)
+}
+
+/// A session whose tools end with this process.
+fn session(settings: Settings, terminal: &Terminal) -> Result<Session, Failure> {
+    let interrupt = Interrupt::on_signals().map_err(|error| Failure::Message {
+        message: format!("can't handle signals: {error}"),
+        code: UNWRITABLE,
+    })?;
+    Ok(Session::new(settings, interrupt, &|event| {
+        terminal.event(&event);
+    })?)
+}

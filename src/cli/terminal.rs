@@ -1,0 +1,160 @@
+//! Where words go: results to standard output, everything else to standard error.
+
+use std::collections::HashSet;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use npu_build::step::Kind;
+use npu_build::store::Event;
+use serde::Serialize;
+
+use super::args::{Format, Global};
+
+/// The two streams, and how much is to be said on them.
+pub struct Terminal {
+    quiet: bool,
+    verbose: bool,
+    pub json: bool,
+    colour: bool,
+    /// Which builds have been announced.
+    announced: Mutex<HashSet<(String, Kind)>>,
+}
+
+/// What a word at the start of a line means.
+#[derive(Clone, Copy)]
+pub enum Tone {
+    Good,
+    Note,
+    Warning,
+    Bad,
+}
+
+impl Terminal {
+    pub fn new(global: &Global) -> Self {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            quiet: global.quiet,
+            verbose: global.verbose,
+            json: global.message_format == Format::Json,
+            colour: !plain && io::stderr().is_terminal(),
+            announced: Mutex::default(),
+        }
+    }
+
+    pub fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// A line of the result.
+    pub fn result(&self, line: &str) -> io::Result<()> {
+        self.result_bytes(format!("{line}\n").as_bytes())
+    }
+
+    /// A path as a line of the result, byte for byte.
+    pub fn result_path(&self, path: &Path) -> io::Result<()> {
+        let mut line = path.as_os_str().as_bytes().to_vec();
+        line.push(b'\n');
+        self.result_bytes(&line)
+    }
+
+    /// One JSON object on a line of its own.
+    pub fn result_json(&self, value: &impl Serialize) -> io::Result<()> {
+        self.result(&serde_json::to_string(value)?)
+    }
+
+    pub fn result_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.flush()
+    }
+
+    /// What went wrong; with JSON also as an object among the results.
+    pub fn error(&self, message: &str, code: u8) {
+        self.print("error", Tone::Bad, message);
+        if self.json {
+            #[derive(Serialize)]
+            struct Error<'a> {
+                error: &'a str,
+                code: u8,
+            }
+            // The exit code tells it all the same.
+            let _ = self.result_json(&Error {
+                error: message,
+                code,
+            });
+        }
+    }
+
+    /// Something that is not as it should be.
+    pub fn warning(&self, message: &str) {
+        if !self.quiet {
+            self.print("warning", Tone::Warning, message);
+        }
+    }
+
+    /// What has been done.
+    pub fn status(&self, word: &str, tone: Tone, message: &str) {
+        if !self.quiet {
+            self.print(word, tone, message);
+        }
+    }
+
+    /// What only those want to know who ask.
+    pub fn detail(&self, word: &str, message: &str) {
+        if self.verbose {
+            self.print(word, Tone::Note, message);
+        }
+    }
+
+    /// What happens while something is built.
+    pub fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::Waiting {
+                subject, holder, ..
+            } => {
+                let holder = holder
+                    .as_ref()
+                    .map_or_else(|| "another process".to_owned(), ToString::to_string);
+                self.status("waiting", Tone::Note, &format!("for {holder}, which is building {subject}"));
+            }
+            Event::Running {
+                subject,
+                kind,
+                invocation,
+            } => {
+                let news = (self.announced.lock().unwrap_or_else(PoisonError::into_inner))
+                    .insert(((*subject).to_owned(), *kind));
+                if news {
+                    self.status("building", Tone::Note, subject);
+                }
+                self.detail("running", &invocation.shell());
+            }
+            Event::Damaged {
+                subject,
+                kind,
+                reason,
+            } => self.warning(&format!(
+                "the cache's {kind} entry of {subject} is damaged ({reason}); it was put aside and is made again"
+            )),
+            Event::Warning(message) => self.warning(message),
+        }
+    }
+
+    /// A line on standard error; nobody to hear it is no reason to fail.
+    fn print(&self, word: &str, tone: Tone, message: &str) {
+        let line = if self.colour {
+            let code = match tone {
+                Tone::Good => "32",
+                Tone::Note => "36",
+                Tone::Warning => "33",
+                Tone::Bad => "31",
+            };
+            format!("\x1b[1;{code}m{word}\x1b[0m: {message}\n")
+        } else {
+            format!("{word}: {message}\n")
+        };
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+}

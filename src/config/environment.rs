@@ -1,0 +1,130 @@
+//! The environment variables that are looked at, each read once.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use super::{ConfigError, Layer, non_empty, parse_jobs, parse_timeout};
+use crate::toolchain::{Configured, Search};
+
+/// Every variable that can change what is built or where it is kept; a build script reruns when
+/// one of them changes.
+pub const READ: &[&str] = &[
+    "NPU_BUILD_CACHE_DIR",
+    "NPU_BUILD_NO_CACHE",
+    "NPU_BUILD_SHARED_CACHE",
+    "NPU_BUILD_TARGET",
+    "NPU_BUILD_MARCH",
+    "NPU_BUILD_LLVM",
+    "NPU_BUILD_TIMEOUT",
+    "NPU_BUILD_JOBS",
+    "MLIR_INSTALL_DIR",
+    "PATH",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "HOME",
+];
+
+/// Where distributions put `llvm-NN` directories.
+const SYSTEM_LIBRARIES: &str = "/usr/lib";
+
+/// A look at the environment.
+#[derive(Clone, Copy, Debug)]
+pub struct Environment {
+    get: fn(&OsStr) -> Option<OsString>,
+}
+
+impl Environment {
+    /// The process's own environment.
+    #[must_use]
+    pub fn of_process() -> Self {
+        Self {
+            get: |name| std::env::var_os(name),
+        }
+    }
+
+    /// An environment made up by `get`.
+    #[must_use]
+    pub fn from_fn(get: fn(&OsStr) -> Option<OsString>) -> Self {
+        Self { get }
+    }
+
+    fn var(&self, name: &str) -> Option<OsString> {
+        debug_assert!(READ.contains(&name), "{name} is not declared");
+        non_empty((self.get)(name.as_ref()))
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.var(name).map(PathBuf::from)
+    }
+
+    /// A directory that must be absolute to count, as the XDG specification has it.
+    fn absolute(&self, name: &str) -> Option<PathBuf> {
+        self.path(name).filter(|path| path.is_absolute())
+    }
+
+    /// The cache directory if no setting names one.
+    pub(super) fn default_cache(&self) -> Option<PathBuf> {
+        self.absolute("XDG_CACHE_HOME")
+            .or_else(|| Some(self.absolute("HOME")?.join(".cache")))
+            .map(|caches| caches.join("npu-build"))
+    }
+
+    /// The user's configuration file.
+    pub(super) fn user_file(&self) -> Option<PathBuf> {
+        self.absolute("XDG_CONFIG_HOME")
+            .or_else(|| Some(self.absolute("HOME")?.join(".config")))
+            .map(|directory| directory.join("npu-build").join("config.toml"))
+    }
+
+    /// Where to look for MLIR and LLVM.
+    pub(super) fn search(&self, configured: Option<(PathBuf, &'static str)>) -> Search {
+        Search {
+            configured: configured.map(|(path, origin)| Configured {
+                directory: path,
+                origin: origin.to_owned(),
+            }),
+            mlir_install_dir: self.var("MLIR_INSTALL_DIR"),
+            path: self.var("PATH"),
+            system: SYSTEM_LIBRARIES.into(),
+        }
+    }
+
+    /// What the `NPU_BUILD_*` variables say.
+    pub(super) fn layer(&self) -> Result<Layer, ConfigError> {
+        Ok(Layer {
+            cache_dir: self.path("NPU_BUILD_CACHE_DIR"),
+            cache: self.parsed("NPU_BUILD_NO_CACHE", parse_switch)?.map(|no| !no),
+            shared_cache: self.parsed("NPU_BUILD_SHARED_CACHE", parse_switch)?,
+            target: self.parsed("NPU_BUILD_TARGET", |text| {
+                text.parse().map_err(|error| format!("{error}"))
+            })?,
+            march: self.parsed("NPU_BUILD_MARCH", str::parse)?,
+            llvm: self.path("NPU_BUILD_LLVM"),
+            timeout: self.parsed("NPU_BUILD_TIMEOUT", parse_timeout)?,
+            jobs: self.parsed("NPU_BUILD_JOBS", parse_jobs)?,
+            keep_intermediates: None,
+        })
+    }
+
+    fn parsed<T>(
+        &self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.var(name) else {
+            return Ok(None);
+        };
+        let text = value.to_string_lossy();
+        parse(&text)
+            .map(Some)
+            .map_err(|reason| ConfigError::Variable { name, reason })
+    }
+}
+
+fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err(format!("'{text}' is neither 1 nor 0")),
+    }
+}

@@ -1,0 +1,237 @@
+//! `npu-build.toml`, and the user's file of the same form.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use npu_runtime::Direction;
+use serde::Deserialize;
+
+use super::{Layer, parse_jobs, parse_timeout};
+use crate::kernel::Target;
+use crate::step::cpu::March;
+
+/// The project file's name.
+pub const PROJECT_FILE: &str = "npu-build.toml";
+
+/// A setting that can't be understood.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file that can't be read.
+    #[error("can't read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file that is not what it should be.
+    #[error("{}: {message}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, where, and what may have been meant.
+        message: String,
+    },
+    /// An environment variable that can't be understood.
+    #[error("{name}: {reason}")]
+    Variable {
+        /// The variable.
+        name: &'static str,
+        /// What is wrong with its value.
+        reason: String,
+    },
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    pub(super) layer: Layer,
+    pub(super) kernels: Vec<KernelSection>,
+}
+
+/// What the project file says about one kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelSection {
+    /// The MLIR file, absolute.
+    pub path: PathBuf,
+    /// What it is built for.
+    pub target: Option<Target>,
+    /// Which function is the kernel.
+    pub entry: Option<String>,
+    /// Its signature in Triton's syntax.
+    pub signature: Option<String>,
+    /// Directions of arguments by name.
+    pub directions: Vec<(String, Direction)>,
+    /// The CPU that the cpu target compiles for.
+    pub march: Option<March>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Text {
+    #[serde(default)]
+    build: BuildText,
+    #[serde(default)]
+    cache: CacheText,
+    #[serde(default)]
+    toolchain: ToolchainText,
+    #[serde(default)]
+    kernel: Vec<KernelText>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct BuildText {
+    target: Option<Parsed<Target>>,
+    march: Option<Parsed<March>>,
+    timeout: Option<Timeout>,
+    jobs: Option<Jobs>,
+    keep_intermediates: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct CacheText {
+    dir: Option<PathBuf>,
+    enabled: Option<bool>,
+    shared: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ToolchainText {
+    llvm: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct KernelText {
+    path: PathBuf,
+    target: Option<Parsed<Target>>,
+    entry: Option<String>,
+    signature: Option<String>,
+    #[serde(default)]
+    args: BTreeMap<String, Direction>,
+    march: Option<Parsed<March>>,
+}
+
+/// A value that is written as text.
+#[derive(Deserialize)]
+#[serde(try_from = "String", bound = "T: std::str::FromStr, T::Err: std::fmt::Display")]
+struct Parsed<T>(T);
+
+impl<T> TryFrom<String> for Parsed<T>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|error: T::Err| error.to_string())
+    }
+}
+
+/// A time-out: text with units, or a whole number of seconds.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Timeout {
+    Seconds(u64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(try_from = "i64")]
+struct Jobs(u32);
+
+impl TryFrom<i64> for Jobs {
+    type Error = String;
+
+    fn try_from(number: i64) -> Result<Self, String> {
+        parse_jobs(&number.to_string()).map(Self)
+    }
+}
+
+/// The nearest project file in `directory` or above it.
+pub(super) fn find_project(directory: &Path) -> Option<PathBuf> {
+    directory
+        .ancestors()
+        .map(|directory| directory.join(PROJECT_FILE))
+        .find(|path| path.is_file())
+}
+
+impl File {
+    /// Reads the file at `path`; `None` if there is none.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(source) => {
+                return Err(ConfigError::Read {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
+        };
+        let syntax = |message| ConfigError::Syntax {
+            path: path.to_owned(),
+            message,
+        };
+        let text: Text = toml::from_str(&text).map_err(|error| syntax(explained(&error)))?;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        text.into_file(directory).map(Some).map_err(syntax)
+    }
+}
+
+impl Text {
+    /// Paths are relative to the directory of the file that they stand in.
+    fn into_file(self, directory: &Path) -> Result<File, String> {
+        let timeout = match self.build.timeout {
+            None => None,
+            Some(Timeout::Seconds(seconds)) => Some(parse_timeout(&seconds.to_string())?),
+            Some(Timeout::Text(text)) => Some(parse_timeout(&text)?),
+        };
+        let kernels = self.kernel.into_iter().map(|kernel| KernelSection {
+            path: directory.join(kernel.path),
+            target: kernel.target.map(|parsed| parsed.0),
+            entry: kernel.entry,
+            signature: kernel.signature,
+            directions: kernel.args.into_iter().collect(),
+            march: kernel.march.map(|parsed| parsed.0),
+        });
+        Ok(File {
+            layer: Layer {
+                cache_dir: self.cache.dir.map(|path| directory.join(path)),
+                cache: self.cache.enabled,
+                shared_cache: self.cache.shared,
+                target: self.build.target.map(|parsed| parsed.0),
+                march: self.build.march.map(|parsed| parsed.0),
+                llvm: self.toolchain.llvm.map(|path| directory.join(path)),
+                timeout,
+                jobs: self.build.jobs.map(|jobs| jobs.0),
+                keep_intermediates: self.build.keep_intermediates,
+            },
+            kernels: kernels.collect(),
+        })
+    }
+}
+
+/// The parser's message with its place, and for an unknown key the nearest known one.
+fn explained(error: &toml::de::Error) -> String {
+    let mut message = error.to_string().trim_end().to_owned();
+    // Serde words it as: unknown field `x`, expected one of `a`, `b`
+    let told = error.message();
+    if told.starts_with("unknown field") {
+        let mut quoted = told.split('`').skip(1).step_by(2);
+        if let Some(unknown) = quoted.next()
+            && let Some(nearest) = crate::nearest(unknown, quoted)
+        {
+            message.push_str(&format!("\ndid you mean `{nearest}`?"));
+        }
+    }
+    message
+}

@@ -1,0 +1,231 @@
+//! Settings, from layers: flags > `NPU_BUILD_*` > `npu-build.toml` > the user's file > the
+//! ecosystem's variables > defaults.
+//!
+//! The environment is read here, once, and passed on as values; nothing below asks for it again.
+
+mod environment;
+mod file;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use environment::{Environment, READ};
+pub use file::{ConfigError, KernelSection, PROJECT_FILE};
+
+use crate::kernel::Target;
+use crate::plan::Request;
+use crate::step::cpu::March;
+use crate::store::Sharing;
+use crate::toolchain::Search;
+use file::File;
+
+/// What a layer may say; the highest layer that says something wins.
+#[derive(Clone, Debug, Default)]
+pub struct Layer {
+    /// The cache directory.
+    pub cache_dir: Option<PathBuf>,
+    /// Whether to use a cache at all.
+    pub cache: Option<bool>,
+    /// Whether the cache directory's group may write it.
+    pub shared_cache: Option<bool>,
+    /// The target of kernels that don't say theirs.
+    pub target: Option<Target>,
+    /// The CPU that the cpu target compiles for.
+    pub march: Option<March>,
+    /// The MLIR/LLVM installation.
+    pub llvm: Option<PathBuf>,
+    /// How long one tool may take.
+    pub timeout: Option<Duration>,
+    /// How many kernels are built at once.
+    pub jobs: Option<u32>,
+    /// Whether what lies between MLIR and artifact is kept.
+    pub keep_intermediates: Option<bool>,
+}
+
+/// Where the cache is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CachePlace {
+    /// In this directory.
+    Directory(PathBuf),
+    /// Nowhere: nothing is looked up and nothing kept.
+    Disabled,
+    /// Nobody says where the user's files are: in a temporary directory for this run.
+    Unknown,
+}
+
+/// The settled settings of one process.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the cache is.
+    pub cache: CachePlace,
+    /// Whether nobody chose that place.
+    pub cache_is_default: bool,
+    /// Who may write it.
+    pub sharing: Sharing,
+    /// The target of kernels that don't say theirs.
+    pub target: Option<Target>,
+    /// The CPU that the cpu target compiles for.
+    pub march: Option<March>,
+    /// Where to look for an MLIR/LLVM installation.
+    pub llvm: Search,
+    /// How long one tool may take.
+    pub timeout: Option<Duration>,
+    /// How many kernels are built at once; `None` is one per core.
+    pub jobs: Option<u32>,
+    /// Whether what lies between MLIR and artifact is kept.
+    pub keep_intermediates: bool,
+    /// What the project file says about single kernels.
+    pub kernels: Vec<KernelSection>,
+    /// The files that were read, for a build script's rerun list.
+    pub files: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// Settles the settings for work in `cwd`: `flags` over the environment over the files.
+    ///
+    /// # Errors
+    /// When a file or variable can't be understood.
+    pub fn load(flags: Layer, environment: &Environment, cwd: &Path) -> Result<Self, ConfigError> {
+        let mut files = Vec::new();
+        let mut read = |path: PathBuf| -> Result<File, ConfigError> {
+            let Some(file) = File::read(&path)? else {
+                return Ok(File::default());
+            };
+            files.push(path);
+            Ok(file)
+        };
+        let project = match file::find_project(cwd) {
+            Some(path) => read(path)?,
+            None => File::default(),
+        };
+        let user = match environment.user_file() {
+            Some(path) => read(path)?,
+            None => File::default(),
+        };
+        let variables = environment.layer()?;
+        let mut llvm_origin = "--llvm";
+        for (layer, origin) in [(&flags, "--llvm"), (&variables, "NPU_BUILD_LLVM"), (&project.layer, "toolchain.llvm in npu-build.toml"), (&user.layer, "toolchain.llvm in the user's configuration file")] {
+            if layer.llvm.is_some() {
+                llvm_origin = origin;
+                break;
+            }
+        }
+        let layer = flags.over(variables).over(project.layer).over(user.layer);
+        let cache_is_default = layer.cache.unwrap_or(true) && layer.cache_dir.is_none();
+        let cache = match (layer.cache, layer.cache_dir) {
+            (Some(false), _) => CachePlace::Disabled,
+            (_, Some(directory)) => CachePlace::Directory(cwd.join(directory)),
+            (_, None) => environment
+                .default_cache()
+                .map_or(CachePlace::Unknown, CachePlace::Directory),
+        };
+        Ok(Self {
+            cache,
+            cache_is_default,
+            sharing: if layer.shared_cache.unwrap_or(false) {
+                Sharing::Group
+            } else {
+                Sharing::Private
+            },
+            target: layer.target,
+            march: layer.march,
+            llvm: environment.search(layer.llvm.map(|path| (cwd.join(path), llvm_origin))),
+            timeout: layer.timeout,
+            jobs: layer.jobs,
+            keep_intermediates: layer.keep_intermediates.unwrap_or(false),
+            kernels: project.kernels,
+            files,
+        })
+    }
+
+    /// The request with what it leaves open filled in: from what the project file says of the
+    /// kernel, then from the settings.
+    #[must_use]
+    pub fn complete(&self, request: Request) -> Request {
+        let none = KernelSection::default();
+        let section = self.kernel(&request.kernel).unwrap_or(&none);
+        let mut directions = section.directions.clone();
+        directions.extend(request.directions);
+        Request {
+            target: request.target.or(section.target).or(self.target),
+            entry: request.entry.or_else(|| section.entry.clone()),
+            directions,
+            signature: request.signature.or_else(|| section.signature.clone()),
+            march: request
+                .march
+                .or_else(|| section.march.clone())
+                .or_else(|| self.march.clone()),
+            keep_intermediates: request.keep_intermediates || self.keep_intermediates,
+            ..request
+        }
+    }
+
+    /// What the project file says about the kernel at `path`, if anything.
+    #[must_use]
+    pub fn kernel(&self, path: &Path) -> Option<&KernelSection> {
+        let wanted = std::path::absolute(path).ok()?;
+        self.kernels
+            .iter()
+            .find(|section| section.path == wanted || same_file(&section.path, &wanted))
+    }
+}
+
+/// Whether two paths lead to one file.
+fn same_file(one: &Path, other: &Path) -> bool {
+    if one.file_name() != other.file_name() {
+        return false;
+    }
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+impl Layer {
+    /// This layer where it says something, `below` where it does not.
+    #[must_use]
+    pub fn over(self, below: Self) -> Self {
+        Self {
+            cache_dir: self.cache_dir.or(below.cache_dir),
+            cache: self.cache.or(below.cache),
+            shared_cache: self.shared_cache.or(below.shared_cache),
+            target: self.target.or(below.target),
+            march: self.march.or(below.march),
+            llvm: self.llvm.or(below.llvm),
+            timeout: self.timeout.or(below.timeout),
+            jobs: self.jobs.or(below.jobs),
+            keep_intermediates: self.keep_intermediates.or(below.keep_intermediates),
+        }
+    }
+}
+
+/// Reads a time-out: a number of seconds, or units as in `90s`, `10m`, `1h 30m`.
+///
+/// # Errors
+/// Says what is understood.
+pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let parsed = match text.trim().parse::<u64>() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => humantime::parse_duration(text).ok(),
+    };
+    parsed
+        .filter(|timeout| !timeout.is_zero())
+        .ok_or_else(|| format!("'{text}' is no time above zero; give seconds, or units as in 90s, 10m or '1h 30m'"))
+}
+
+/// Reads a number of jobs.
+///
+/// # Errors
+/// Says what the limits are.
+pub fn parse_jobs(text: &str) -> Result<u32, String> {
+    text.parse()
+        .ok()
+        .filter(|jobs| (1..=MAX_JOBS).contains(jobs))
+        .ok_or_else(|| format!("'{text}' is no number of jobs from 1 to {MAX_JOBS}"))
+}
+
+/// More compilers at once than any machine bears.
+const MAX_JOBS: u32 = 1024;
+
+/// A variable's value that is not empty: unset and empty mean the same to us.
+fn non_empty(value: Option<OsString>) -> Option<OsString> {
+    value.filter(|value| !value.is_empty())
+}

@@ -1,0 +1,114 @@
+//! Ctrl-C and friends: a flag that long work looks at, and the process groups that must end with us.
+//!
+//! A tool runs in a process group of its own, so the terminal's Ctrl-C does not reach it: whoever
+//! starts one registers it here, and a signal ends every registered group. The default value never
+//! fires; [`Interrupt::on_signals`] is for programs that own their process.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// How long the tools may take to end after SIGTERM.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Shared by all work that a signal should end; clones are the same interrupt.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    raised: AtomicBool,
+    groups: Mutex<Vec<Pid>>,
+}
+
+impl Interrupt {
+    /// Raises the interrupt when the process gets SIGINT, SIGTERM or SIGHUP, instead of dying at
+    /// once; a second signal, or two seconds, kills what still runs.
+    ///
+    /// # Errors
+    /// When the handlers can't be installed.
+    pub fn on_signals() -> io::Result<Self> {
+        let interrupt = Self::default();
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let raised = interrupt.clone();
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                for _ in signals.forever() {
+                    raised.raise();
+                    let raised = raised.clone();
+                    // A tool that ignores SIGTERM must not outlive the user's patience.
+                    std::thread::spawn(move || {
+                        std::thread::sleep(PATIENCE);
+                        raised.raise();
+                    });
+                }
+            })?;
+        Ok(interrupt)
+    }
+
+    /// Ends every registered group: SIGTERM the first time, SIGKILL from the second time on.
+    pub fn raise(&self) {
+        let again = self.0.raised.swap(true, Ordering::SeqCst);
+        let signal = if again { Signal::KILL } else { Signal::TERM };
+        for group in self.groups().iter() {
+            end(*group, signal);
+        }
+    }
+
+    /// Whether the work should stop.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.0.raised.load(Ordering::SeqCst)
+    }
+
+    /// Ends `group` when a signal arrives while the returned value lives; at once if one has.
+    pub(crate) fn guard(&self, group: Pid) -> Guarded<'_> {
+        self.groups().push(group);
+        if self.is_raised() {
+            end(group, Signal::TERM);
+        }
+        Guarded {
+            interrupt: self,
+            group,
+        }
+    }
+
+    fn groups(&self) -> MutexGuard<'_, Vec<Pid>> {
+        self.0
+            .groups
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A process group that a signal ends.
+pub(crate) struct Guarded<'a> {
+    interrupt: &'a Interrupt,
+    group: Pid,
+}
+
+impl Guarded<'_> {
+    /// Kills the whole group: a time-out, or a leader that left children behind.
+    pub(crate) fn kill(&self) {
+        end(self.group, Signal::KILL);
+    }
+}
+
+impl Drop for Guarded<'_> {
+    fn drop(&mut self) {
+        self.interrupt
+            .groups()
+            .retain(|group| *group != self.group);
+    }
+}
+
+/// A group that is gone already is what we want, so the error says nothing.
+fn end(group: Pid, signal: Signal) {
+    let _ = kill_process_group(group, signal);
+}

@@ -1,0 +1,255 @@
+//! The plan of a build: which steps a kernel needs, chained by the content of what they make.
+//!
+//! A [`Session`] holds what builds share (the cache, the toolchain, the runner); [`Session::build`]
+//! takes one kernel through its steps. Nothing here knows how a step is run or kept.
+
+mod built;
+mod error;
+mod prepared;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use npu_runtime::Direction;
+
+pub use built::{Build, BuiltKernel};
+pub use error::BuildError;
+pub use prepared::{Prepared, Understood};
+
+use crate::config::{CachePlace, Settings};
+use crate::interrupt::Interrupt;
+use crate::kernel::Target;
+use crate::launcher;
+use crate::step::cpu::{self, March};
+use crate::step::run::{self, Runner};
+use crate::step::{self, Step};
+use crate::store::layout::Layout;
+use crate::store::{Event, Observer, Store};
+use crate::toolchain::{Candidate, Llvm, Memo};
+
+/// One kernel to build, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The MLIR file.
+    pub kernel: PathBuf,
+    /// What it is built for; the MLIR's own device if not given.
+    pub target: Option<Target>,
+    /// Which function is the kernel, if the file has several.
+    pub entry: Option<String>,
+    /// Directions of arguments by name, where inference is not to decide.
+    pub directions: Vec<(String, Direction)>,
+    /// A signature in Triton's syntax, to be checked against the MLIR.
+    pub signature: Option<String>,
+    /// Which CPU the cpu target compiles for; its architecture's baseline if not given.
+    pub march: Option<March>,
+    /// Whether what lies between the MLIR and the artifact is kept.
+    pub keep_intermediates: bool,
+    /// Whether to build even what is in the cache.
+    pub refresh: bool,
+}
+
+impl Request {
+    /// A request for `kernel` with nothing but defaults.
+    #[must_use]
+    pub fn new(kernel: impl Into<PathBuf>) -> Self {
+        Self {
+            kernel: kernel.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// What several builds share.
+#[derive(Debug)]
+pub struct Session {
+    store: Store,
+    settings: Settings,
+    runner: Runner,
+    memo: Mutex<Memo>,
+    /// Kept so that a cache in a temporary directory lives as long as the session.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Session {
+    /// Opens the cache that `settings` names. `interrupt` ends the tools early.
+    ///
+    /// # Errors
+    /// When the cache directory can't be trusted, or something else is in its place.
+    pub fn new(
+        settings: Settings,
+        interrupt: Interrupt,
+        observe: Observer<'_>,
+    ) -> Result<Self, BuildError> {
+        let mut temporary = None;
+        let store = match &settings.cache {
+            CachePlace::Disabled => Store::disabled(),
+            CachePlace::Directory(root) => Store::open(root, settings.sharing, observe)?,
+            CachePlace::Unknown => {
+                let directory = tempfile::Builder::new()
+                    .prefix("npu-build-")
+                    .tempdir()
+                    .map_err(|source| BuildError::Write {
+                        path: std::env::temp_dir(),
+                        source,
+                    })?;
+                observe(Event::Warning(format!(
+                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; caching in {} for this run only",
+                    directory.path().display()
+                )));
+                let store = Store::open(directory.path(), settings.sharing, observe)?;
+                temporary = Some(directory);
+                store
+            }
+        };
+        let tools = store.layout().map(Layout::tools);
+        let memo = Memo::load(tools.as_deref());
+        Ok(Self {
+            runner: Runner {
+                timeout: settings.timeout,
+                interrupt,
+            },
+            memo: Mutex::new(memo),
+            store,
+            settings,
+            _temporary: temporary,
+        })
+    }
+
+    /// The settings that the session was opened with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What ends the session's work early.
+    #[must_use]
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.runner.interrupt
+    }
+
+    /// The cache.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The MLIR/LLVM installation that the settings lead to.
+    ///
+    /// # Errors
+    /// Every candidate with the reason why it won't do.
+    pub fn llvm(&self) -> Result<Llvm, BuildError> {
+        let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = Llvm::discover(&self.settings.llvm, &mut memo, &run::probe);
+        memo.save();
+        Ok(found?)
+    }
+
+    /// Every place where an MLIR/LLVM installation was looked for, and what is there.
+    pub fn llvm_candidates(&self) -> Vec<Candidate> {
+        let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &run::probe);
+        memo.save();
+        candidates
+    }
+
+    /// The step that makes a kernel's artifact, ready to be keyed or run.
+    ///
+    /// # Errors
+    /// When there is no toolchain for the target, or it can't take the kernel.
+    pub fn compile_step(&self, prepared: &Prepared, request: &Request) -> Result<Step, BuildError> {
+        if prepared.target != Target::Cpu {
+            return Err(BuildError::UnsupportedTarget {
+                path: request.kernel.clone(),
+                target: prepared.target,
+            });
+        }
+        let Some(kernel) = prepared.understood.kernels.first() else {
+            return Err(BuildError::NoTarget {
+                path: request.kernel.clone(),
+            });
+        };
+        let tools = self.llvm()?;
+        cpu::compile(&cpu::Request {
+            signature: &kernel.signature,
+            types: &kernel.types,
+            origin: step::Origin {
+                path: request.kernel.clone(),
+                text: Arc::clone(&prepared.understood.text),
+            },
+            tools: &tools,
+            march: request.march.clone().unwrap_or_default(),
+            keep_intermediates: request.keep_intermediates,
+        })
+        .map_err(|source| BuildError::Unsupported {
+            path: request.kernel.clone(),
+            source,
+        })
+    }
+
+    /// The files besides the kernel itself whose change changes the build, for a build script.
+    ///
+    /// # Errors
+    /// When there is no toolchain for the target.
+    pub fn depends_on(&self, prepared: &Prepared, request: &Request) -> Result<Vec<PathBuf>, BuildError> {
+        let directory = request.kernel.parent().unwrap_or(Path::new("."));
+        let links = prepared.understood.module.link_files.iter();
+        let mut files: Vec<_> = links.map(|file| directory.join(file)).collect();
+        if prepared.target == Target::Cpu {
+            files.extend(self.llvm()?.tools().map(|tool| tool.path.clone()));
+        }
+        Ok(files)
+    }
+
+    /// Builds one kernel and its launcher, or finds them in the cache.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
+        let prepared = Prepared::new(request)?;
+        let compile = self.compile_step(&prepared, request)?;
+        let ensure = |step: &Step| self.store.ensure(step, request.refresh, &self.runner, observe);
+        let compiled = ensure(&compile)?;
+        // One artifact for all kernels of the file: the first output of the compile step.
+        let kernels = prepared.understood.kernels.iter().zip(&compiled.artifacts);
+        let kernels: Vec<_> = kernels
+            .map(|(kernel, artifact)| BuiltKernel {
+                file_name: launcher::artifact_file_name(&kernel.signature.name, &artifact.digest, "so"),
+                signature: kernel.signature.clone(),
+                key: compiled.key,
+                artifact: artifact.clone(),
+            })
+            .collect();
+        let step = step::launcher::launcher(
+            &compile.subject,
+            compile.target,
+            &launcher_request(&kernels, compile.target),
+        )
+        .map_err(|reason| BuildError::Launcher {
+            path: request.kernel.clone(),
+            reason,
+        })?;
+        let launcher = ensure(&step)?;
+        Ok(Build {
+            source: request.kernel.clone(),
+            target: prepared.target,
+            kernels,
+            steps: vec![compiled, launcher],
+        })
+    }
+}
+
+fn launcher_request(kernels: &[BuiltKernel], target: &str) -> launcher::Request {
+    let kernels = kernels.iter().map(|kernel| launcher::Kernel {
+        signature: kernel.signature.clone(),
+        target: target.to_owned(),
+        key: kernel.key,
+        artifact: launcher::Artifact {
+            file: kernel.file_name.clone(),
+            digest: kernel.artifact.digest,
+        },
+    });
+    launcher::Request {
+        kernels: kernels.collect(),
+    }
+}
+

@@ -1,0 +1,136 @@
+//! A kernel that has been read and understood, before any tool or cache is looked at.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{BuildError, Request};
+use crate::kernel::canonical::Canonical;
+use crate::kernel::{Kernel, Module, Target, triton};
+
+/// No kernel in MLIR is anywhere near this size; what is larger is something else.
+const SOURCE_LIMIT: u64 = 256 << 20;
+
+/// A file that has been scanned, with the user's word on its kernels applied.
+#[derive(Clone, Debug)]
+pub struct Understood {
+    /// What the scan says of the file as a whole.
+    pub module: Module,
+    /// What the tools get to see.
+    pub text: Arc<Canonical>,
+    /// The kernels that the request means.
+    pub kernels: Vec<Kernel>,
+}
+
+/// A file whose target is settled: all that is needed to plan its steps.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// What is built for.
+    pub target: Target,
+    /// What is built.
+    pub understood: Understood,
+}
+
+impl Prepared {
+    /// Reads the file of `request`, and settles its target.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the request itself.
+    pub fn new(request: &Request) -> Result<Self, BuildError> {
+        let path = || request.kernel.clone();
+        let understood = Understood::new(request)?;
+        let target = request
+            .target
+            .or_else(|| understood.module.target_hint())
+            .ok_or_else(|| BuildError::NoTarget { path: path() })?;
+        understood
+            .module
+            .check_target(target)
+            .map_err(|source| BuildError::Target {
+                path: path(),
+                source,
+            })?;
+        Ok(Self { target, understood })
+    }
+}
+
+impl Understood {
+    /// Reads and scans the file of `request`, whatever its target.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file, or contradicts it.
+    pub fn new(request: &Request) -> Result<Self, BuildError> {
+        let path = || request.kernel.clone();
+        let bytes = read(&request.kernel)?;
+        let module = Module::scan(&bytes).map_err(|source| BuildError::Scan {
+            path: path(),
+            source,
+        })?;
+        let selected = module
+            .select(request.entry.as_deref())
+            .map_err(|source| BuildError::Select {
+                path: path(),
+                source,
+            })?;
+        let mut kernels: Vec<_> = selected.into_iter().cloned().collect();
+        for kernel in &mut kernels {
+            apply(request, kernel)?;
+        }
+        // The scan has found the text to be UTF-8.
+        let text = Canonical::of(&String::from_utf8_lossy(&bytes));
+        Ok(Self {
+            module,
+            text: Arc::new(text),
+            kernels,
+        })
+    }
+}
+
+/// The user's word on a kernel's arguments beats what was inferred.
+fn apply(request: &Request, kernel: &mut Kernel) -> Result<(), BuildError> {
+    let path = || request.kernel.clone();
+    if let Some(signature) = &request.signature {
+        let signature = triton::parse(signature)?;
+        kernel
+            .apply_triton(&signature)
+            .map_err(|source| BuildError::Contradiction {
+                path: path(),
+                source,
+            })?;
+    }
+    for (name, direction) in &request.directions {
+        kernel
+            .set_direction(name, *direction)
+            .map_err(|source| BuildError::Argument {
+                path: path(),
+                source,
+            })?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
+    let failed = |source| BuildError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(BuildError::NotAFile {
+            path: path.to_owned(),
+            what: "a directory",
+        });
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(SOURCE_LIMIT)).unwrap_or(0));
+    let read = file.take(SOURCE_LIMIT + 1).read_to_end(&mut bytes);
+    read.map_err(failed)?;
+    if bytes.len() as u64 > SOURCE_LIMIT {
+        return Err(failed(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("over {} MiB", SOURCE_LIMIT >> 20),
+        )));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,353 @@
+//! Carries a step out in a private work directory, and proves what it left behind.
+//!
+//! The directory is empty at first; inputs are written into it, outputs are read out of it. Exit
+//! status 0 is not taken for success: every declared output must be there and pass its validator.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::run::{Invocation, RunError, Runner};
+use super::{Argument, Command, Input, Output, Step, Work};
+use crate::digest::Digest;
+
+/// How many of a tool's last lines an error repeats.
+const TAIL_LINES: usize = 20;
+/// How much of a log is kept in an entry's manifest.
+const LOG_LIMIT: u64 = 64 * 1024;
+
+/// What a step made.
+#[derive(Debug)]
+pub struct Produced {
+    /// One for each declared output, in order.
+    pub outputs: Vec<ProducedFile>,
+    /// What the commands printed, each after its command line; the middle is cut from long ones.
+    pub log: String,
+    /// How long each command took.
+    pub durations: Vec<(&'static str, Duration)>,
+}
+
+/// A file in the work directory that has passed its validator.
+#[derive(Debug)]
+pub struct ProducedFile {
+    /// The declared name.
+    pub name: &'static str,
+    /// Bytes.
+    pub size: u64,
+    /// Of the content.
+    pub digest: Digest,
+}
+
+/// Why a step gave no outputs.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecuteError {
+    /// A tool failed, or left something else behind than it should.
+    #[error(transparent)]
+    Tool(Box<ToolFailure>),
+    /// Work in process failed.
+    #[error("{subject}: {reason}")]
+    Native {
+        /// What was worked on.
+        subject: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The work directory could not be used.
+    #[error("can't use the work directory {}: {source}", path.display())]
+    WorkDirectory {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A signal said to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A tool that refused its input, crashed, hung, or only pretended to have worked.
+#[derive(Debug, thiserror::Error)]
+#[error("{subject}: {cause}")]
+pub struct ToolFailure {
+    /// The kernel.
+    pub subject: String,
+    /// What went wrong, in words.
+    pub cause: String,
+    /// Whether the tool could not even be started.
+    pub unusable: bool,
+    /// The command line, as one would type it.
+    pub command: String,
+    /// The last lines that the tool printed, in terms of the user's files.
+    pub tail: Vec<String>,
+    /// Everything that was printed by the step so far.
+    pub log: String,
+    /// Where the full log was saved, once it was.
+    pub log_path: Option<PathBuf>,
+}
+
+/// Runs `step` in `directory`, which must exist and be empty. `observe` is told each command line
+/// before it runs.
+///
+/// # Errors
+/// See [`ExecuteError`]; the directory is then of no use any more.
+pub fn execute(
+    step: &Step,
+    directory: &Path,
+    runner: &Runner,
+    observe: &dyn Fn(&Invocation),
+) -> Result<Produced, ExecuteError> {
+    match &step.work {
+        Work::Native(function) => native(step, *function, directory),
+        Work::Commands(commands) => {
+            for input in &step.inputs {
+                let path = directory.join(input.name);
+                fs::write(&path, &input.bytes).map_err(|source| unusable(&path, source))?;
+            }
+            run_commands(step, commands, directory, runner, observe)
+        }
+    }
+}
+
+fn unusable(path: &Path, source: io::Error) -> ExecuteError {
+    ExecuteError::WorkDirectory {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn native(
+    step: &Step,
+    function: fn(&[Input]) -> Result<Vec<Vec<u8>>, String>,
+    directory: &Path,
+) -> Result<Produced, ExecuteError> {
+    let started = Instant::now();
+    let refuse = |reason| ExecuteError::Native {
+        subject: step.subject.clone(),
+        reason,
+    };
+    let made = function(&step.inputs).map_err(refuse)?;
+    if made.len() != step.outputs.len() {
+        return Err(refuse(format!("the {} step made {} files instead of {}", step.kind, made.len(), step.outputs.len())));
+    }
+    let mut outputs = Vec::with_capacity(made.len());
+    for (output, bytes) in step.outputs.iter().zip(made) {
+        (output.validate)(&bytes).map_err(|problem| refuse(format!("{}: {problem}", output.name)))?;
+        let path = directory.join(output.name);
+        fs::write(&path, &bytes).map_err(|source| unusable(&path, source))?;
+        outputs.push(ProducedFile {
+            name: output.name,
+            size: bytes.len() as u64,
+            digest: Digest::of(&bytes),
+        });
+    }
+    Ok(Produced {
+        outputs,
+        log: String::new(),
+        durations: vec![(step.kind.name(), started.elapsed())],
+    })
+}
+
+fn run_commands(
+    step: &Step,
+    commands: &[Command],
+    directory: &Path,
+    runner: &Runner,
+    observe: &dyn Fn(&Invocation),
+) -> Result<Produced, ExecuteError> {
+    // Beside the work directory, not in it: the tools find their inputs there and nothing else.
+    let log_path = directory.with_extension("log");
+    let mut log = OpenOptions::new()
+        .create_new(true)
+        .read(true)
+        .append(true)
+        .open(&log_path)
+        .map_err(|source| unusable(&log_path, source))?;
+    let mut durations = Vec::with_capacity(commands.len());
+    let mut last = None;
+    for command in commands {
+        let invocation = command.invocation(step);
+        observe(&invocation);
+        writeln!(log, "$ {}", command.in_key().join(" ")).map_err(|source| unusable(&log_path, source))?;
+        let printed_from = log.metadata().map_err(|source| unusable(&log_path, source))?.len();
+        let started = Instant::now();
+        let result = runner.run(&invocation, directory, &log);
+        durations.push((command.tool.name, started.elapsed()));
+        if let Err(error) = result {
+            return Err(failure(step, &invocation, error, &mut log, printed_from));
+        }
+        last = Some((invocation, printed_from));
+    }
+    let mut outputs = Vec::with_capacity(step.outputs.len());
+    for output in &step.outputs {
+        match collect(output, directory) {
+            Ok(file) => outputs.push(file),
+            Err(problem) => {
+                let Some((invocation, printed_from)) = &last else {
+                    return Err(unusable(directory, io::ErrorKind::NotFound.into()));
+                };
+                let cause = format!("the tools reported success, but {problem}");
+                return Err(tool_failure(step, invocation, cause, false, &mut log, *printed_from));
+            }
+        }
+    }
+    Ok(Produced {
+        outputs,
+        log: retell(&read_log(&mut log), &step.inputs),
+        durations,
+    })
+}
+
+/// Reads and validates one output.
+fn collect(output: &Output, directory: &Path) -> Result<ProducedFile, String> {
+    let path = directory.join(output.name);
+    let metadata = fs::symlink_metadata(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => format!("made no {}", output.name),
+        _ => format!("{} can't be read: {error}", output.name),
+    })?;
+    if !metadata.is_file() {
+        return Err(format!("{} is not a regular file", output.name));
+    }
+    let bytes = fs::read(&path).map_err(|error| format!("{} can't be read: {error}", output.name))?;
+    if bytes.is_empty() {
+        return Err(format!("{} is empty", output.name));
+    }
+    (output.validate)(&bytes).map_err(|problem| format!("{} is damaged: {problem}", output.name))?;
+    Ok(ProducedFile {
+        name: output.name,
+        size: bytes.len() as u64,
+        digest: Digest::of(&bytes),
+    })
+}
+
+impl Command {
+    fn invocation(&self, step: &Step) -> Invocation {
+        let arguments = self.arguments.iter().map(|argument| match argument {
+            Argument::Text(text) => OsString::from(text),
+            Argument::Tool(prefix, tool) => {
+                let mut text = OsString::from(prefix);
+                text.push(&tool.path);
+                text
+            }
+        });
+        Invocation {
+            program: self.tool.path.clone(),
+            arguments: arguments.collect(),
+            environment: step.environment.clone(),
+        }
+    }
+}
+
+fn failure(
+    step: &Step,
+    invocation: &Invocation,
+    error: RunError,
+    log: &mut File,
+    printed_from: u64,
+) -> ExecuteError {
+    let unusable = matches!(error, RunError::Start { .. });
+    match error {
+        RunError::Interrupted => ExecuteError::Interrupted,
+        error => tool_failure(step, invocation, error.to_string(), unusable, log, printed_from),
+    }
+}
+
+fn tool_failure(
+    step: &Step,
+    invocation: &Invocation,
+    cause: String,
+    unusable: bool,
+    log: &mut File,
+    printed_from: u64,
+) -> ExecuteError {
+    let text = read_log(log);
+    let printed = usize::try_from(printed_from)
+        .ok()
+        .and_then(|from| text.get(from..))
+        .unwrap_or(&text);
+    if printed.contains("No space left on device") || printed.contains("Disk quota exceeded") {
+        return ExecuteError::WorkDirectory {
+            path: PathBuf::from(step.kind.name()),
+            source: io::ErrorKind::StorageFull.into(),
+        };
+    }
+    let printed = retell(printed, &step.inputs);
+    let lines: Vec<_> = printed.lines().collect();
+    let tail = lines[lines.len().saturating_sub(TAIL_LINES)..]
+        .iter()
+        .map(|line| (*line).to_owned())
+        .collect();
+    ExecuteError::Tool(Box::new(ToolFailure {
+        subject: step.subject.clone(),
+        cause,
+        unusable,
+        command: invocation.shell(),
+        tail,
+        log: retell(&text, &step.inputs),
+        log_path: None,
+    }))
+}
+
+/// The log so far; of a long one its beginning and its end. Reading never fails a build.
+fn read_log(log: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let length = log.metadata().map_or(0, |metadata| metadata.len());
+    let half = LOG_LIMIT / 2;
+    let mut read = |from: u64, limit: u64| {
+        if log.seek(io::SeekFrom::Start(from)).is_ok() {
+            let _ = log.by_ref().take(limit).read_to_end(&mut bytes);
+        }
+        std::mem::take(&mut bytes)
+    };
+    if length <= LOG_LIMIT {
+        return String::from_utf8_lossy(&read(0, LOG_LIMIT)).into_owned();
+    }
+    let head = read(0, half);
+    let tail = read(length - half, half);
+    format!(
+        "{}\n[… {} bytes left out …]\n{}",
+        String::from_utf8_lossy(&head),
+        length - LOG_LIMIT,
+        String::from_utf8_lossy(&tail)
+    )
+}
+
+/// Puts the user's file and line wherever the text speaks of a staged input: `kernel.mlir:3:5` and
+/// MLIR's other form, `"kernel.mlir":3:5`.
+fn retell(text: &str, inputs: &[Input]) -> String {
+    let mut told = text.to_owned();
+    for input in inputs {
+        let Some(origin) = &input.origin else {
+            continue;
+        };
+        let mut result = String::with_capacity(told.len());
+        let mut rest = told.as_str();
+        while let Some(at) = rest.find(input.name) {
+            let (before, found) = rest.split_at(at);
+            result.push_str(before);
+            rest = &found[input.name.len()..];
+            let quote = if rest.starts_with("\":") { "\"" } else { "" };
+            let numbers = &rest[quote.len()..];
+            let line = numbers.strip_prefix(':').and_then(|numbers| {
+                let digits = numbers.bytes().take_while(u8::is_ascii_digit).count();
+                let (line, after) = numbers.split_at(digits);
+                Some((line.parse().ok()?, after))
+            });
+            // A command line mentions the staged name without a line: that one stays.
+            let Some((line, after)) = line else {
+                result.push_str(input.name);
+                continue;
+            };
+            result.push_str(&format!(
+                "{}{quote}:{}",
+                origin.path.display(),
+                origin.text.original_line(line)
+            ));
+            rest = after;
+        }
+        result.push_str(rest);
+        told = result;
+    }
+    told
+}

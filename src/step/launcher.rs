@@ -1,0 +1,50 @@
+//! The `launcher` step: signature and artifact digest to Rust source.
+//!
+//! The request is serialised, and that text is the step's input: what is rendered depends on
+//! nothing else but the template, which is an input too.
+
+use super::{Input, Kind, Output, Step, Work};
+use crate::launcher::{self, Request};
+
+/// Raised when the same request and template would give another text.
+const VERSION: u32 = 1;
+
+/// The artifact's name in its entry.
+pub const SOURCE: &str = "launcher.rs";
+
+/// The step that renders the launcher of what `request` lists.
+///
+/// # Errors
+/// When a name of the request can't be expressed in Rust.
+pub fn launcher(subject: &str, target: &'static str, request: &Request) -> Result<Step, String> {
+    launcher::check(request).map_err(|error| error.to_string())?;
+    let request = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+    Ok(Step {
+        kind: Kind::Launcher,
+        version: VERSION,
+        subject: subject.to_owned(),
+        target,
+        inputs: vec![
+            Input::new("request.json", request),
+            Input::new("launcher.rs.tera", launcher::TEMPLATE.as_bytes()),
+        ],
+        environment: Vec::new(),
+        facts: Vec::new(),
+        work: Work::Native(render),
+        outputs: vec![Output {
+            name: SOURCE,
+            validate: |bytes| {
+                std::str::from_utf8(bytes)
+                    .map(drop)
+                    .map_err(|error| error.to_string())
+            },
+        }],
+    })
+}
+
+fn render(inputs: &[Input]) -> Result<Vec<Vec<u8>>, String> {
+    let request = inputs.first().map_or(&[][..], |input| &input.bytes);
+    let request: Request = serde_json::from_slice(request).map_err(|error| error.to_string())?;
+    let text = launcher::render(&request).map_err(|error| error.to_string())?;
+    Ok(vec![text.into_bytes()])
+}

@@ -1,0 +1,81 @@
+//! A private area for one build: the tools' work directory, and the entry that is put together.
+//!
+//! The area lies in the cache, so that publication is one rename. It holds a lock while its owner
+//! lives; an area whose lock is free was left by a process that died, and the next build sweeps it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::lock::{self, Lock};
+
+/// The name of the lock in an area.
+const LOCK: &str = "lock";
+
+/// The directories of one build; deleted with the value, published entry excepted.
+#[derive(Debug)]
+pub struct Area {
+    directory: TempDir,
+    _lock: Option<Lock>,
+}
+
+impl Area {
+    /// Makes an area below `parent`.
+    pub fn new(parent: &Path) -> io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("build-").tempdir_in(parent)?;
+        // An area that can't be locked (no flock there) is never swept, which is safe.
+        let lock = lock::try_acquire(&directory.path().join(LOCK)).ok().flatten();
+        let area = Self {
+            directory,
+            _lock: lock,
+        };
+        fs::create_dir(area.work())?;
+        fs::create_dir(area.entry())?;
+        Ok(area)
+    }
+
+    /// The tools' cwd.
+    pub fn work(&self) -> PathBuf {
+        self.directory.path().join("work")
+    }
+
+    /// What becomes the entry.
+    pub fn entry(&self) -> PathBuf {
+        self.directory.path().join("entry")
+    }
+
+    /// Where the entry goes that `entry` replaces.
+    pub fn replaced(&self, attempt: u32) -> PathBuf {
+        self.directory.path().join(format!("replaced-{attempt}"))
+    }
+
+    /// Keeps the directory, work and all, until the result is dropped.
+    pub fn into_directory(self) -> TempDir {
+        self.directory
+    }
+}
+
+/// An area younger than this may be one whose owner has not locked it yet.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Deletes areas that dead processes left below `parent`; what can't be deleted stays.
+pub fn sweep(parent: &Path) {
+    let Ok(areas) = fs::read_dir(parent) else {
+        return;
+    };
+    for area in areas.flatten().map(|entry| entry.path()) {
+        let lock = area.join(LOCK);
+        if is_settled(&lock) && matches!(lock::try_acquire(&lock), Ok(Some(_))) {
+            let _ = fs::remove_dir_all(&area);
+        }
+    }
+}
+
+fn is_settled(lock: &Path) -> bool {
+    fs::symlink_metadata(lock)
+        .and_then(|metadata| metadata.modified())
+        .is_ok_and(|made| made.elapsed().is_ok_and(|age| age > GRACE))
+}

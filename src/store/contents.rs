@@ -1,0 +1,126 @@
+//! What is in the cache, and emptying it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use walkdir::WalkDir;
+
+use super::layout::{Layout, MANIFEST};
+use super::lock::{self, LockError, Mode};
+use super::manifest::Manifest;
+use super::{Cache, Store};
+use crate::digest::Digest;
+use crate::interrupt::Interrupt;
+
+/// An entry as its manifest describes it; its artifacts are not verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The key that names it.
+    pub key: Digest,
+    /// The kind of step.
+    pub step: String,
+    /// The kernel.
+    pub kernel: String,
+    /// The target.
+    pub target: String,
+    /// All its files together.
+    pub bytes: u64,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// When it was last used, in seconds since 1970, to the hour.
+    pub last_used: u64,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleared {
+    /// How many entries.
+    pub entries: u64,
+    /// Bytes of all files, of entries and of what failed builds left.
+    pub bytes: u64,
+}
+
+impl Store {
+    /// The entries that can be read, in no particular order, one at a time.
+    pub fn list(&self) -> impl Iterator<Item = Listed> {
+        self.layout().into_iter().flat_map(|layout| {
+            let entries = WalkDir::new(layout.entries()).min_depth(2).max_depth(2);
+            let directories = entries.into_iter().filter_map(Result::ok);
+            directories.filter_map(|entry| listed(entry.path()))
+        })
+    }
+
+    /// Deletes everything but the locks, once nobody builds any more.
+    ///
+    /// # Errors
+    /// When something can't be deleted, or the wait for running builds was interrupted.
+    pub fn clear(&self, interrupt: &Interrupt) -> Result<Cleared, LockError> {
+        match &self.cache {
+            Some(cache) => cache.clear(interrupt),
+            None => Ok(Cleared::default()),
+        }
+    }
+}
+
+impl Cache {
+    fn clear(&self, interrupt: &Interrupt) -> Result<Cleared, LockError> {
+        let root_lock = self.layout.root_lock();
+        let _lock = lock::acquire(&root_lock, Mode::Exclusive, interrupt, &|_| {})?;
+        let mut cleared = Cleared::default();
+        for directory in deletable(&self.layout) {
+            let files = WalkDir::new(&directory).into_iter().filter_map(Result::ok);
+            for file in files.filter(|file| file.file_type().is_file()) {
+                cleared.bytes += file.metadata().map_or(0, |metadata| metadata.len());
+                cleared.entries += u64::from(file.file_name() == MANIFEST && file.depth() == 3);
+            }
+            empty(&directory).map_err(|source| LockError::Io {
+                path: directory,
+                source,
+            })?;
+        }
+        Ok(cleared)
+    }
+}
+
+/// Directories whose contents may go while nobody builds. The locks stay: a lock file that is
+/// deleted while somebody waits for it protects nothing.
+fn deletable(layout: &Layout) -> [std::path::PathBuf; 5] {
+    [
+        layout.entries(),
+        layout.work(),
+        layout.quarantine(),
+        layout.failures(),
+        layout.tools(),
+    ]
+}
+
+fn empty(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn listed(directory: &Path) -> Option<Listed> {
+    let path = directory.join(MANIFEST);
+    let manifest = Manifest::parse(&super::entry::read_manifest(&path).ok()?).ok()?;
+    let metadata = fs::metadata(&path).ok()?;
+    let used = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let artifacts: u64 = manifest.head.artifact.iter().map(|artifact| artifact.size).sum();
+    Some(Listed {
+        key: manifest.head.key,
+        step: manifest.record.step,
+        kernel: manifest.record.kernel,
+        target: manifest.record.target,
+        bytes: artifacts + metadata.len(),
+        created: manifest.record.created,
+        last_used: used.as_secs(),
+    })
+}

@@ -1,0 +1,206 @@
+//! Reading an entry: nothing of it is believed before its content has been checked.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::OFlags;
+use tempfile::TempDir;
+
+use super::layout::{Layout, MANIFEST};
+use super::manifest::{ArtifactRecord, Head};
+use crate::digest::Digest;
+use crate::step::Step;
+
+/// Manifests are a few kilobytes; a larger file is not one of ours.
+const MANIFEST_LIMIT: u64 = 4 << 20;
+/// How old the time stamp of an entry's last use may get.
+const USE_RESOLUTION: Duration = Duration::from_secs(3600);
+
+/// A verified file of an entry.
+#[derive(Clone, Debug)]
+pub struct Artifact {
+    /// Its name in the entry.
+    pub name: &'static str,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// Of the content.
+    pub digest: Digest,
+    /// Where it could not go into the cache: what deletes it in the end.
+    pub(super) temporary: Option<Arc<TempDir>>,
+}
+
+/// What was found under a key.
+#[derive(Debug)]
+pub enum Lookup {
+    /// All artifacts, each with the content that the manifest promises.
+    Hit(Vec<Artifact>),
+    /// Nothing.
+    Absent,
+    /// Something that can't be used, and why.
+    Damaged(String),
+}
+
+impl Artifact {
+    /// The content, checked against the digest as it is read.
+    ///
+    /// # Errors
+    /// When it can't be read, or has changed since it was verified.
+    pub fn read(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        open(&self.path, self.size)?.read_to_end(&mut bytes)?;
+        if Digest::of(&bytes) == self.digest {
+            Ok(bytes)
+        } else {
+            Err(io::Error::new(
+                ErrorKind::InvalidData,
+                format!("{} changed after it was verified", self.path.display()),
+            ))
+        }
+    }
+}
+
+/// Looks `step` up and verifies what is there.
+pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
+    let directory = layout.entry(key);
+    let manifest = directory.join(MANIFEST);
+    let mut file = match open_regular(&manifest) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return if fs::symlink_metadata(&directory).is_ok() {
+                Lookup::Damaged(format!("{MANIFEST} is missing"))
+            } else {
+                Lookup::Absent
+            };
+        }
+        Err(error) => return Lookup::Damaged(format!("{MANIFEST}: {error}")),
+    };
+    match verify(&directory, &mut file, key, step) {
+        Ok(artifacts) => {
+            mark_used(&file);
+            Lookup::Hit(artifacts)
+        }
+        // Somebody took the entry away while we read it.
+        Err(_) if fs::symlink_metadata(&directory).is_err() => Lookup::Absent,
+        Err(reason) => Lookup::Damaged(reason),
+    }
+}
+
+fn verify(
+    directory: &Path,
+    manifest: &mut File,
+    key: &Digest,
+    step: &Step,
+) -> Result<Vec<Artifact>, String> {
+    let head = read_head(manifest)?;
+    if head.key != *key {
+        return Err(format!("the manifest belongs to key {}", head.key.short()));
+    }
+    let named: Vec<_> = head.artifact.iter().map(|record| &*record.name).collect();
+    let declared: Vec<_> = step.outputs.iter().map(|output| output.name).collect();
+    if named != declared {
+        return Err(format!("the manifest lists {named:?} instead of {declared:?}"));
+    }
+    let outputs = step.outputs.iter().zip(&head.artifact);
+    outputs
+        .map(|(output, record)| {
+            let path = directory.join(output.name);
+            check(&path, record).map_err(|reason| format!("{}: {reason}", output.name))?;
+            Ok(Artifact {
+                name: output.name,
+                path,
+                size: record.size,
+                digest: record.sha256,
+                temporary: None,
+            })
+        })
+        .collect()
+}
+
+fn read_head(manifest: &mut File) -> Result<Head, String> {
+    let bytes = read_limited(manifest).map_err(|error| error.to_string())?;
+    Head::parse(&bytes).map_err(|error| error.to_string())
+}
+
+/// The bytes of the manifest at `path`.
+pub(super) fn read_manifest(path: &Path) -> io::Result<Vec<u8>> {
+    read_limited(&mut open_regular(path)?)
+}
+
+fn read_limited(manifest: &mut File) -> io::Result<Vec<u8>> {
+    let length = manifest.metadata()?.len();
+    if length > MANIFEST_LIMIT {
+        return Err(io::Error::new(
+            ErrorKind::InvalidData,
+            format!("a manifest has not {length} bytes"),
+        ));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    manifest.take(MANIFEST_LIMIT).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Compares size and content of the file at `path` with what is promised.
+fn check(path: &Path, record: &ArtifactRecord) -> Result<(), String> {
+    let file = open(path, record.size).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => "missing".into(),
+        _ => error.to_string(),
+    })?;
+    let (digest, _) = Digest::of_reader(file).map_err(|error| error.to_string())?;
+    if digest == record.sha256 {
+        Ok(())
+    } else {
+        Err("its content changed".into())
+    }
+}
+
+/// Opens a regular file that has the promised size.
+fn open(path: &Path, size: u64) -> io::Result<File> {
+    let file = open_regular(path)?;
+    let found = file.metadata()?.size();
+    if found == size {
+        Ok(file)
+    } else {
+        Err(io::Error::new(
+            ErrorKind::InvalidData,
+            format!("its size is {found} bytes instead of {size}"),
+        ))
+    }
+}
+
+/// Opens what must be a regular file: no symbolic link is followed and no FIFO waited for.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(
+            ErrorKind::InvalidData,
+            "it is not a regular file",
+        ))
+    }
+}
+
+/// Notes the use in the manifest's modification time, at most once an hour. Time stamps in the
+/// future (a clock that was set back) are mended. Whoever may not write does not.
+fn mark_used(manifest: &File) {
+    let now = SystemTime::now();
+    let Ok(used) = manifest.metadata().and_then(|metadata| metadata.modified()) else {
+        return;
+    };
+    let recent = now
+        .duration_since(used)
+        .is_ok_and(|age| age < USE_RESOLUTION);
+    if !recent {
+        let _ = manifest.set_modified(now);
+    }
+}

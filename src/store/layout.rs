@@ -1,0 +1,122 @@
+//! Where everything in the cache directory is. No other file joins a path of it.
+//!
+//! `cache-layout.md` is the same in words; the schema's number is a directory level, so versions of
+//! npu-build that disagree about the layout never see each other's files.
+
+use std::path::{Path, PathBuf};
+
+use crate::digest::Digest;
+
+/// Raised whenever the meaning of any file below it changes.
+pub const SCHEMA: u32 = 1;
+
+/// The manifest's name in an entry.
+pub const MANIFEST: &str = "manifest.toml";
+
+/// The paths of one cache directory.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    root: PathBuf,
+    version: PathBuf,
+}
+
+impl Layout {
+    /// The layout below `root`.
+    #[must_use]
+    pub fn new(root: PathBuf) -> Self {
+        let version = root.join(format!("v{SCHEMA}"));
+        Self { root, version }
+    }
+
+    /// The cache directory itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What tells backup programs to leave the directory out.
+    #[must_use]
+    pub fn tag(&self) -> PathBuf {
+        self.root.join("CACHEDIR.TAG")
+    }
+
+    /// Everything of this schema version.
+    #[must_use]
+    pub fn version(&self) -> &Path {
+        &self.version
+    }
+
+    /// The lock that everything but a hit holds shared, and clearing holds exclusively.
+    #[must_use]
+    pub fn root_lock(&self) -> PathBuf {
+        self.version.join("lock")
+    }
+
+    /// All entries, in 256 shards.
+    #[must_use]
+    pub fn entries(&self) -> PathBuf {
+        self.version.join("entries")
+    }
+
+    /// The directory that holds the entries whose keys begin as `key` does.
+    #[must_use]
+    pub fn shard(&self, key: &Digest) -> PathBuf {
+        let mut path = self.entries();
+        path.push(&key.to_string()[..2]);
+        path
+    }
+
+    /// One entry.
+    #[must_use]
+    pub fn entry(&self, key: &Digest) -> PathBuf {
+        let hex = key.to_string();
+        let mut path = PathBuf::with_capacity(self.version.as_os_str().len() + 80);
+        path.push(&self.version);
+        path.push("entries");
+        path.push(&hex[..2]);
+        path.push(&hex[2..]);
+        path
+    }
+
+    /// The directory of the per-key locks.
+    #[must_use]
+    pub fn locks(&self) -> PathBuf {
+        self.version.join("locks")
+    }
+
+    /// The lock of one key.
+    #[must_use]
+    pub fn lock(&self, key: &Digest) -> PathBuf {
+        self.locks().join(key.to_string())
+    }
+
+    /// Work directories of builds that are under way.
+    #[must_use]
+    pub fn work(&self) -> PathBuf {
+        self.version.join("work")
+    }
+
+    /// Entries that did not verify, each with a file that says why.
+    #[must_use]
+    pub fn quarantine(&self) -> PathBuf {
+        self.version.join("quarantine")
+    }
+
+    /// Full logs of failed steps.
+    #[must_use]
+    pub fn failures(&self) -> PathBuf {
+        self.version.join("failures")
+    }
+
+    /// The full log of a step's last failure.
+    #[must_use]
+    pub fn failure(&self, key: &Digest) -> PathBuf {
+        self.failures().join(format!("{}.log", key.short()))
+    }
+
+    /// What tools were found and how they were fingerprinted.
+    #[must_use]
+    pub fn tools(&self) -> PathBuf {
+        self.version.join("tools")
+    }
+}

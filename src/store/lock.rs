@@ -1,0 +1,204 @@
+//! Advisory locks on files that are never unlinked while anybody may hold them.
+//!
+//! `flock` only saves work: it keeps two processes from building the same entry. Correctness rests
+//! on publication by rename, so a file system without locks costs a warning and nothing else. This
+//! is the only file that knows `fs2`.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fs2::FileExt as _;
+use rustix::io::Errno;
+
+use crate::interrupt::Interrupt;
+
+/// The right to do something, for as long as the value lives.
+#[derive(Debug)]
+pub struct Lock {
+    /// Closing it gives the lock up.
+    _file: Option<File>,
+}
+
+/// Who holds a lock that somebody else wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Process number on `host`.
+    pub pid: u32,
+    /// Host name.
+    pub host: String,
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+}
+
+/// How a lock is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// With others that ask for the same.
+    Shared,
+    /// With nobody.
+    Exclusive,
+}
+
+/// Why there is no lock.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// The lock file can't be opened or locked.
+    #[error("can't lock {}: {source}", path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A signal said to stop waiting.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What happens while a lock is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockEvent {
+    /// Somebody else holds it; `None` if they have not said who they are.
+    Waiting(Option<Holder>),
+    /// The file system has no locks: going on without.
+    Unsupported(String),
+}
+
+/// The pause between two tries; a waiter notices within this time that the lock is free.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Takes the lock at `path`, waiting as long as it takes.
+///
+/// # Errors
+/// See [`LockError`]. A file system without `flock` is no error: the result then protects nothing.
+pub fn acquire(
+    path: &Path,
+    mode: Mode,
+    interrupt: &Interrupt,
+    observe: &dyn Fn(LockEvent),
+) -> Result<Lock, LockError> {
+    let failed = |source| LockError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut file = open(path).map_err(failed)?;
+    let mut announced = false;
+    loop {
+        match try_lock(&file, mode) {
+            Ok(()) => {
+                if mode == Mode::Exclusive {
+                    // Who can't sign still holds the lock; only the waiters' message is poorer.
+                    let _ = sign(&mut file);
+                }
+                return Ok(Lock { _file: Some(file) });
+            }
+            Err(error) if is_contended(&error) => {
+                if !announced {
+                    observe(LockEvent::Waiting(holder(&mut file)));
+                    announced = true;
+                }
+                if interrupt.is_raised() {
+                    return Err(LockError::Interrupted);
+                }
+                std::thread::sleep(POLL);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_unsupported(&error) => {
+                observe(LockEvent::Unsupported(error.to_string()));
+                return Ok(Lock { _file: None });
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Takes the lock at `path` exclusively if nobody holds it.
+///
+/// # Errors
+/// When the file can't be opened or locked for another reason than that.
+pub fn try_acquire(path: &Path) -> io::Result<Option<Lock>> {
+    let file = open(path)?;
+    match try_lock(&file, Mode::Exclusive) {
+        Ok(()) => Ok(Some(Lock { _file: Some(file) })),
+        Err(error) if is_contended(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)
+}
+
+// The traits of std and fs2 have methods of the same names.
+fn try_lock(file: &File, mode: Mode) -> io::Result<()> {
+    match mode {
+        Mode::Shared => fs2::FileExt::try_lock_shared(file),
+        Mode::Exclusive => fs2::FileExt::try_lock_exclusive(file),
+    }
+}
+
+fn is_contended(error: &io::Error) -> bool {
+    error.raw_os_error() == fs2::lock_contended_error().raw_os_error()
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    let unsupported = [Errno::NOSYS, Errno::NOTSUP, Errno::NOLCK, Errno::INVAL];
+    unsupported
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+fn sign(file: &mut File) -> io::Result<()> {
+    let host = rustix::system::uname();
+    let text = format!(
+        "pid {}\nhost {}\nsince {}\n",
+        std::process::id(),
+        host.nodename().to_string_lossy(),
+        now()
+    );
+    file.rewind()?;
+    file.set_len(0)?;
+    file.write_all(text.as_bytes())
+}
+
+fn holder(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.by_ref().take(1024).read_to_string(&mut text).ok()?;
+    let mut lines = text.lines();
+    let mut field = |name: &str| lines.next()?.strip_prefix(name);
+    Some(Holder {
+        pid: field("pid ")?.parse().ok()?,
+        host: field("host ")?.to_owned(),
+        since: field("since ")?.parse().ok()?,
+    })
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "process {} on {} (for {} s)",
+            self.pid,
+            self.host,
+            now().saturating_sub(self.since)
+        )
+    }
+}

@@ -1,0 +1,188 @@
+//! Opening the cache directory: may we trust it, and may we write it?
+//!
+//! What lies in the cache is executed. A directory that somebody else could have written is refused;
+//! one that can't be written still serves hits, and builds go on without it.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::layout::Layout;
+
+/// Backup programs that follow the Cache Directory Tagging Specification look for this first line.
+const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55
+# This file marks a cache directory of npu-build; it may be deleted as a whole at any time.
+# See https://bford.info/cachedir/
+";
+
+/// Why a directory can't be the cache.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is something, but no directory.
+    #[error("the cache path {} is not a directory; remove it, or name another with --cache-dir or NPU_BUILD_CACHE_DIR", .0.display())]
+    NotADirectory(PathBuf),
+    /// A symbolic link that leads nowhere.
+    #[error("the cache path {} is a symbolic link to {}, which does not exist; create that directory or remove the link", path.display(), target.display())]
+    Dangling {
+        /// The link.
+        path: PathBuf,
+        /// Where it points.
+        target: PathBuf,
+    },
+    /// Its owner could exchange what we execute.
+    #[error("the cache {} belongs to user {owner}, not to you (user {user}), and what is in it gets executed; name another with --cache-dir or NPU_BUILD_CACHE_DIR", path.display())]
+    ForeignOwner {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner's number.
+        owner: u32,
+        /// Our effective user number.
+        user: u32,
+    },
+    /// Others could exchange what we execute.
+    #[error("the cache {} can be written by others (mode {mode:04o}), and what is in it gets executed; run `chmod go-w {0}`{hint}", path.display())]
+    Writable {
+        /// The directory.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+        /// What else might help.
+        hint: &'static str,
+    },
+    /// The system refuses to tell anything about it.
+    #[error("can't open the cache {}: {source}", path.display())]
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// Who may write the cache besides us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nobody.
+    #[default]
+    Private,
+    /// The directory's group, deliberately.
+    Group,
+}
+
+/// Checks `layout`'s directory and makes what is missing in it. The result says why the cache can
+/// only be read, if so.
+pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, OpenError> {
+    let root = layout.root();
+    let metadata = match fs::metadata(root) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if let Ok(target) = fs::read_link(root) {
+                return Err(OpenError::Dangling {
+                    path: root.to_owned(),
+                    target,
+                });
+            }
+            if let Err(error) = create(root, sharing, true) {
+                return unwritable(root, error);
+            }
+            fs::metadata(root).map_err(|source| io_error(root, source))?
+        }
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            return Err(OpenError::NotADirectory(root.to_owned()));
+        }
+        Err(source) => return Err(io_error(root, source)),
+    };
+    if !metadata.is_dir() {
+        return Err(OpenError::NotADirectory(root.to_owned()));
+    }
+    check_trust(root, &metadata, sharing)?;
+    // On a hit everything is there, and this one look is all it costs.
+    match fs::symlink_metadata(layout.work()) {
+        Ok(metadata) => {
+            check_trust(layout.version(), &metadata, sharing)?;
+            Ok(None)
+        }
+        Err(_) => populate(layout, sharing).map_or_else(|error| unwritable(root, error), |()| Ok(None)),
+    }
+}
+
+fn populate(layout: &Layout, sharing: Sharing) -> io::Result<()> {
+    if let Err(error) = fs::write(layout.tag(), TAG) {
+        return Err(error);
+    }
+    for directory in [
+        layout.version(),
+        &layout.entries(),
+        &layout.locks(),
+        &layout.quarantine(),
+        &layout.failures(),
+        &layout.tools(),
+        // Last: where it is, everything is.
+        &layout.work(),
+    ] {
+        create(directory, sharing, false)?;
+    }
+    Ok(())
+}
+
+/// Makes a directory that only those who share the cache can use; one that exists is left alone.
+pub fn create(directory: &Path, sharing: Sharing, recursive: bool) -> io::Result<()> {
+    let mode = match sharing {
+        Sharing::Private => 0o700,
+        Sharing::Group => 0o2770,
+    };
+    let made = DirBuilder::new()
+        .recursive(recursive)
+        .mode(mode)
+        .create(directory);
+    match made {
+        Ok(()) if sharing == Sharing::Group => {
+            // The umask has its say in mkdir, and a group cache needs these bits.
+            fs::set_permissions(directory, fs::Permissions::from_mode(mode))
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+fn check_trust(path: &Path, metadata: &fs::Metadata, sharing: Sharing) -> Result<(), OpenError> {
+    let user = rustix::process::geteuid().as_raw();
+    let owner = metadata.uid();
+    if owner != user && sharing == Sharing::Private {
+        return Err(OpenError::ForeignOwner {
+            path: path.to_owned(),
+            owner,
+            user,
+        });
+    }
+    let (forbidden, hint) = match sharing {
+        Sharing::Private => (0o022, ", or pass --shared-cache if its group is meant to write it"),
+        Sharing::Group => (0o002, ""),
+    };
+    let mode = metadata.mode() & 0o7777;
+    if mode & forbidden != 0 {
+        return Err(OpenError::Writable {
+            path: path.to_owned(),
+            mode,
+            hint: if mode & 0o002 == 0 { hint } else { "" },
+        });
+    }
+    Ok(())
+}
+
+/// Sorts what stands in the way of writing from what stands in the way of everything.
+fn unwritable(root: &Path, error: io::Error) -> Result<Option<io::Error>, OpenError> {
+    match error.kind() {
+        ErrorKind::NotADirectory => Err(OpenError::NotADirectory(root.to_owned())),
+        _ if super::is_unwritable(&error) => Ok(Some(error)),
+        _ => Err(io_error(root, error)),
+    }
+}
+
+fn io_error(path: &Path, source: io::Error) -> OpenError {
+    OpenError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
