@@ -309,3 +309,6 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(move |byte| !is_path(byte))
         .filter(|word| !word.is_empty())
 }
+
+#[cfg(test)]
+mod tests;
