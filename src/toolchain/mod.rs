@@ -1,38 +1,85 @@
-//! Which programs compile a kernel.
+//! Which programs compile a kernel: where they are, and what identifies them in a key.
+//!
+//! A tool's fingerprint is the content of everything that is executed: the file itself and the
+//! shared libraries that it loads from outside the base system. It says nothing about where the
+//! tool is or when it was installed, so that machines with the same tools agree on every key.
+//! Nothing here reads the environment or starts a process: both come from the caller.
 
-use std::path::PathBuf;
+mod base;
+mod closure;
+mod elf;
+mod examine;
+mod llvm;
+mod loader;
+mod memo;
+mod place;
+mod places;
+mod reason;
+mod stamp;
+mod version;
+
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use llvm::{Candidate, Configured, Llvm, Search};
+pub use memo::Memo;
+pub use reason::{NotFound, Reason, Rejected};
+
 use crate::digest::Digest;
 
-/// A program that a step executes.
-#[derive(Clone, Debug)]
+/// A tool's name. As an alias it is not borrowed from what is deserialised.
+type Name = &'static str;
+
+/// A program, where it is on this machine and what it is on every machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
     /// What it is called in keys and messages.
-    pub name: &'static str,
-    /// The file that is executed.
+    #[serde(deserialize_with = "llvm::tool_name")]
+    pub name: Name,
+    /// What is executed; absolute.
+    #[serde(with = "place")]
     pub path: PathBuf,
-    /// What it is, wherever it lies.
+    /// What it is.
     pub identity: Identity,
 }
 
-/// What a tool is, wherever it lies.
+/// What a tool is, wherever it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Over names and digests of all files.
+    /// The fingerprint: SHA-256 over the names and digests of all `files`, in order.
     pub digest: Digest,
-    /// As it prints it.
+    /// The version that the tool tells, such as "22.1.8".
     pub version: String,
-    /// The executed file and its libraries.
+    /// The executed file, then what it loads from outside the base system, in the order of loading.
     pub files: Vec<FileIdentity>,
 }
 
 /// One file of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// File name or soname.
+    /// The tool's name, or a library's name as the tool asks for it; no directories.
     pub name: String,
-    /// Of its content.
+    /// SHA-256 of its content.
     pub digest: Digest,
+}
+
+/// How tools are asked about themselves. Closures will do.
+pub trait Probe {
+    /// Runs a program with a cleared environment and gives what it printed on standard output.
+    ///
+    /// # Errors
+    /// If it can't be started, does not end well, or prints what is not UTF-8; the text of the
+    /// error is shown to the user and should hold what the program printed on standard error.
+    fn run(&self, program: &Path, arguments: &[&str]) -> io::Result<String>;
+
+    /// Called before the content of a file, of this many bytes, is read: large tools take a moment.
+    fn reading(&self, _file: &Path, _bytes: u64) {}
+}
+
+impl<F: Fn(&Path, &[&str]) -> io::Result<String>> Probe for F {
+    fn run(&self, program: &Path, arguments: &[&str]) -> io::Result<String> {
+        self(program, arguments)
+    }
 }

@@ -1,0 +1,314 @@
+//! Which files a program consists of: the executed file, the shared libraries that it loads, and,
+//! for a script, its interpreter and the programs that it names.
+//!
+//! Libraries are found as the dynamic loader finds them in a process with a cleared environment
+//! (`loader.rs`); those of the base system are left out (`base.rs`). Everything that was looked at
+//! on the way, found or not, is in the [`Watch`].
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::base::{is_base, is_shell};
+use super::elf::Dynamic;
+use super::loader::{self, Loader};
+use super::places::is_program;
+use super::reason::Reason;
+use super::stamp::{Stamp, Watch};
+
+/// More files than this are not followed; clang has about twenty.
+const MAX_FILES: usize = 512;
+/// As much of a script is searched for programs.
+const MAX_SCRIPT: u64 = 64 * 1024;
+/// Scripts may call scripts; Linux gives up at this depth of interpreters too.
+const MAX_DEPTH: usize = 4;
+
+/// A file of a program, under the name by which it is known on every machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// The tool's name, a library's name as it is asked for, a program's file name.
+    pub(super) name: String,
+    /// Where it is here.
+    pub(super) path: PathBuf,
+}
+
+/// The files of the program at `path`, itself first and then in the order of loading.
+pub(super) fn parts(
+    name: &str,
+    path: &Path,
+    loader: &mut Loader,
+    watch: &mut Watch,
+) -> Result<Vec<Part>, Reason> {
+    let mut walk = Walk {
+        loader,
+        watch,
+        parts: Vec::new(),
+        tool: path,
+    };
+    walk.program(name.to_owned(), path, 0)?;
+    Ok(walk.parts)
+}
+
+struct Walk<'a> {
+    loader: &'a mut Loader,
+    watch: &'a mut Watch,
+    parts: Vec<Part>,
+    tool: &'a Path,
+}
+
+/// A program or library of one process.
+struct Object {
+    path: PathBuf,
+    /// What `$ORIGIN` stands for.
+    origin: PathBuf,
+    dynamic: Dynamic,
+    /// Which object asked for it first.
+    loader: Option<usize>,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, name: String, path: &Path) -> Result<(), Reason> {
+        if self.parts.len() >= MAX_FILES {
+            return Err(Reason::TooManyFiles {
+                program: self.tool.to_owned(),
+                limit: MAX_FILES,
+            });
+        }
+        self.parts.push(Part {
+            name,
+            path: path.to_owned(),
+        });
+        Ok(())
+    }
+
+    fn program(&mut self, name: String, path: &Path, depth: usize) -> Result<(), Reason> {
+        if self.parts.iter().any(|part| part.path == path) {
+            return Ok(());
+        }
+        self.watch.see(path);
+        self.add(name, path)?;
+        let unreadable = |error: std::io::Error| Reason::Unreadable {
+            file: path.to_owned(),
+            error: error.to_string(),
+        };
+        let no_program = || Reason::NoProgram {
+            file: path.to_owned(),
+        };
+        let mut file = File::open(path).map_err(unreadable)?;
+        let mut start = Vec::new();
+        (&mut file)
+            .take(MAX_SCRIPT)
+            .read_to_end(&mut start)
+            .map_err(unreadable)?;
+        if start.starts_with(b"#!") && depth < MAX_DEPTH {
+            return self.script(&start, depth);
+        }
+        let dynamic = Dynamic::read(file).ok_or_else(no_program)?;
+        // The loader takes a program's origin from /proc/self/exe, which has no symlinks.
+        let real = std::fs::canonicalize(path).map_err(unreadable)?;
+        let origin = real.parent().unwrap_or(Path::new("/")).to_owned();
+        self.libraries(Object {
+            path: path.to_owned(),
+            origin,
+            dynamic,
+            loader: None,
+        })
+    }
+
+    /// A script is what its text, its interpreter and the programs that it names are. Only absolute
+    /// names can be seen without executing it.
+    fn script(&mut self, text: &[u8], depth: usize) -> Result<(), Reason> {
+        let mut lines = text.splitn(2, |byte| *byte == b'\n');
+        let (shebang, body) = (
+            lines.next().unwrap_or_default(),
+            lines.next().unwrap_or_default(),
+        );
+        let interpreter = words(shebang.get(2..).unwrap_or_default()).next();
+        for (path, is_interpreter) in interpreter
+            .map(|path| (path, true))
+            .into_iter()
+            .chain(words(body).map(|path| (path, false)))
+        {
+            let path = Path::new(OsStr::from_bytes(path));
+            let Some(name) = path
+                .file_name()
+                .filter(|name| path.is_absolute() && !is_shell(name.as_bytes()))
+            else {
+                continue;
+            };
+            if is_interpreter || is_program(path) {
+                self.program(name.to_string_lossy().into_owned(), path, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads breadth first, as the loader does: a library that is already loaded is not searched
+    /// again, so the order decides what is found.
+    fn libraries(&mut self, program: Object) -> Result<(), Reason> {
+        let mut loaded: BTreeSet<OsString> = BTreeSet::new();
+        let mut files: BTreeSet<(u64, u64)> = self
+            .watch
+            .see(&program.path)
+            .iter()
+            .map(Stamp::file)
+            .collect();
+        let mut objects = vec![program];
+        let mut next = 0;
+        while let Some(object) = objects.get(next) {
+            for library in object.dynamic.needed.clone() {
+                if is_base(library.as_bytes()) || !loaded.insert(library.clone()) {
+                    continue;
+                }
+                let Some((path, dynamic)) = self.find(&library, &objects, next)? else {
+                    return Err(not_found(&library, objects.get(next)));
+                };
+                loaded.extend(dynamic.soname.clone());
+                if !self
+                    .watch
+                    .see(&path)
+                    .iter()
+                    .all(|stamp| files.insert(stamp.file()))
+                {
+                    continue;
+                }
+                let name = Path::new(&library)
+                    .file_name()
+                    .unwrap_or(&library)
+                    .to_string_lossy()
+                    .into_owned();
+                self.add(name, &path)?;
+                let origin = path.parent().unwrap_or(Path::new("/")).to_owned();
+                objects.push(Object {
+                    path,
+                    origin,
+                    dynamic,
+                    loader: Some(next),
+                });
+            }
+            next += 1;
+        }
+        Ok(())
+    }
+
+    /// Searches for what the object at `asking` needs.
+    fn find(
+        &mut self,
+        library: &OsStr,
+        objects: &[Object],
+        asking: usize,
+    ) -> Result<Option<(PathBuf, Dynamic)>, Reason> {
+        let Some(object) = objects.get(asking) else {
+            return Ok(None);
+        };
+        let wanted = &object.dynamic;
+        if library.as_bytes().contains(&b'/') {
+            let path = loader::expand(library.as_bytes(), &object.origin);
+            return if path.is_absolute() {
+                self.open(path, wanted)
+            } else {
+                Ok(None)
+            };
+        }
+        for directory in searched(objects, asking) {
+            if let Some(found) = self.open_in(&directory, library, wanted)? {
+                return Ok(Some(found));
+            }
+        }
+        if wanted.no_default {
+            return Ok(None);
+        }
+        if let Some(path) = self.loader.cached(library, self.watch)
+            && let Some(found) = self.open(path, wanted)?
+        {
+            return Ok(Some(found));
+        }
+        for directory in self.loader.defaults.clone() {
+            if let Some(found) = self.open_in(&directory, library, wanted)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    fn open_in(
+        &mut self,
+        directory: &Path,
+        library: &OsStr,
+        wanted: &Dynamic,
+    ) -> Result<Option<(PathBuf, Dynamic)>, Reason> {
+        for place in Loader::places(directory, library, self.watch) {
+            if let Some(found) = self.open(place, wanted)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The library at `path`, if there is one that the loader would take: it goes on with its search
+    /// past what it can't open and past other architectures, but gives up at a damaged file.
+    fn open(
+        &mut self,
+        path: PathBuf,
+        wanted: &Dynamic,
+    ) -> Result<Option<(PathBuf, Dynamic)>, Reason> {
+        if self.watch.see(&path).is_none() || !path.is_file() {
+            return Ok(None);
+        }
+        let Ok(file) = File::open(&path) else {
+            return Ok(None);
+        };
+        match Dynamic::read(file) {
+            Some(dynamic) if dynamic.architecture == wanted.architecture => {
+                Ok(Some((path, dynamic)))
+            }
+            Some(_) => Ok(None),
+            None => Err(Reason::NoProgram { file: path }),
+        }
+    }
+}
+
+/// The directories that the objects themselves name: an object's RUNPATH counts for what it asks for
+/// itself; without one, its RPATH and those of the objects that led to it do.
+fn searched(objects: &[Object], asking: usize) -> Vec<PathBuf> {
+    let Some(object) = objects.get(asking) else {
+        return Vec::new();
+    };
+    if let Some(runpath) = &object.dynamic.runpath {
+        return loader::directories(runpath, &object.origin);
+    }
+    let chain = std::iter::successors(Some(object), |object| objects.get(object.loader?));
+    chain
+        .filter(|object| object.dynamic.runpath.is_none())
+        .filter_map(|object| {
+            Some(loader::directories(
+                object.dynamic.rpath.as_ref()?,
+                &object.origin,
+            ))
+        })
+        .flatten()
+        .collect()
+}
+
+fn not_found(library: &OsStr, asking: Option<&Object>) -> Reason {
+    let needed_by = asking.map(|object| object.path.clone()).unwrap_or_default();
+    Reason::NoLibrary {
+        library: library.to_string_lossy().into_owned(),
+        needed_by,
+    }
+}
+
+/// The words of a line of shell or Python that could be paths.
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_path = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || b"/._-+@%,:~".contains(byte) || !byte.is_ascii()
+    };
+    text.split(move |byte| !is_path(byte))
+        .filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests;
