@@ -1,1 +1,177 @@
-//! TODO-launcher
+//! Code generation: the typed Rust launcher of one or more kernels.
+//!
+//! A [`Request`] is pure data and all that [`render`] looks at: the same request always gives
+//! the same text, so the request is the input of the cached `launcher` step. The template holds
+//! the words; names, types and what rustfmt breaks by width are laid out here beforehand.
+//! Generated code needs neither `unsafe` nor `allow`, because the including crate may forbid both.
+
+mod api;
+mod layout;
+mod names;
+mod text;
+mod view;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+pub use names::{artifact_file_name, module_name};
+
+/// The template that [`render`] fills in. Its bytes belong to the key of the `launcher` step.
+pub const TEMPLATE: &str = include_str!("../../templates/launcher.rs.tera");
+
+/// What one generated file holds: a module per kernel, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The kernels; no two may come down to the same module name.
+    pub kernels: Vec<Kernel>,
+    /// Where the host program finds the artifacts.
+    pub locate: Locate,
+}
+
+/// Where the host program finds the artifacts at run time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Locate {
+    /// In the host program itself (`include_bytes!` of the file beside the launcher); a directory
+    /// can be named at run time as well.
+    #[default]
+    Embed,
+    /// Only in a directory that is named at run time.
+    Directory,
+}
+
+/// One kernel of a launcher.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// The kernel's name in the MLIR and its arguments.
+    pub signature: npu_runtime::Signature,
+    /// The target that it was compiled for, as `--target` spells it.
+    pub target: String,
+    /// The key of the step that made the artifact.
+    pub key: Digest,
+    /// What the launcher loads.
+    pub artifact: Artifact,
+}
+
+/// A compiled kernel, as a file beside the launcher.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// The file's name, from [`artifact_file_name`].
+    pub file: String,
+    /// The digest of the file's content.
+    pub digest: Digest,
+}
+
+/// Why there is no launcher.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two kernels come down to one Rust module.
+    #[error(
+        "kernels '{first}' and '{second}' would both become the module `{module}` of one launcher; \
+         rename one of them or generate two launchers"
+    )]
+    ModuleCollision {
+        /// The kernel that came first.
+        first: String,
+        /// The kernel that came later.
+        second: String,
+        /// The name that both would get.
+        module: String,
+    },
+    /// Two arguments of a kernel come down to one Rust identifier.
+    #[error(
+        "arguments '%{first}' and '%{second}' of kernel '{kernel}' would both be called \
+         `{identifier}` in Rust; rename one of them in the MLIR"
+    )]
+    ArgumentCollision {
+        /// The kernel's name.
+        kernel: String,
+        /// The argument that came first.
+        first: String,
+        /// The argument that came later.
+        second: String,
+        /// The name that both would get.
+        identifier: String,
+    },
+    /// A scalar whose type has no Rust counterpart.
+    #[error(
+        "argument '%{argument}' of kernel '{kernel}' is a scalar of type '{mlir_type}', which has \
+         no Rust counterpart; pass it through memory instead"
+    )]
+    OpaqueScalar {
+        /// The kernel's name.
+        kernel: String,
+        /// The argument's name, without the `%`.
+        argument: String,
+        /// Its type as the MLIR spells it.
+        mlir_type: String,
+    },
+    /// An artifact's file is not a plain name beside the launcher.
+    #[error(
+        "'{file}', the artifact of kernel '{kernel}', is not a plain file name, so a launcher \
+         can't find it beside itself"
+    )]
+    ArtifactFile {
+        /// The kernel's name.
+        kernel: String,
+        /// The name in question.
+        file: String,
+    },
+    /// The template could not be filled in: a mistake of `npu-build`, not of its input.
+    #[error("the launcher template could not be filled in: {reason}; please report it")]
+    Template {
+        /// The template engine's own words, outermost first.
+        reason: String,
+    },
+}
+
+/// Checks everything that could keep [`render`] from succeeding, without the template engine.
+///
+/// # Errors
+/// Names that collide, scalars without a Rust type, artifacts that are not beside the launcher.
+pub fn check(request: &Request) -> Result<(), Error> {
+    modules(request).map(drop)
+}
+
+/// The text of the launcher: rustfmt-clean Rust for `include!`.
+///
+/// # Errors
+/// What [`check`] reports, and [`Error::Template`].
+pub fn render(request: &Request) -> Result<String, Error> {
+    view::render(&modules(request)?, request.locate)
+}
+
+/// A kernel whose names and types have been settled.
+struct Module<'a> {
+    kernel: &'a Kernel,
+    name: names::Identifier,
+    api: api::Api<'a>,
+}
+
+fn modules(request: &Request) -> Result<Vec<Module<'_>>, Error> {
+    let mut modules: Vec<Module<'_>> = Vec::with_capacity(request.kernels.len());
+    for kernel in &request.kernels {
+        let name = names::module(&kernel.signature.name);
+        if let Some(first) = modules.iter().find(|module| module.name == name) {
+            return Err(Error::ModuleCollision {
+                first: first.kernel.signature.name.to_string(),
+                second: kernel.signature.name.to_string(),
+                module: name.to_string(),
+            });
+        }
+        let file = &kernel.artifact.file;
+        if file.is_empty() || file == "." || file == ".." || file.contains(['/', '\\', '\0']) {
+            return Err(Error::ArtifactFile {
+                kernel: kernel.signature.name.to_string(),
+                file: file.clone(),
+            });
+        }
+        modules.push(Module {
+            kernel,
+            name,
+            api: api::Api::new(&kernel.signature)?,
+        });
+    }
+    Ok(modules)
+}

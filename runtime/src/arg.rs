@@ -1,0 +1,202 @@
+//! The arguments of a launch. An [`Arg`] borrows the memory it names for as long as it lives,
+//! mutably where the kernel may write: that is what keeps two arguments from overlapping.
+
+use crate::Buffer;
+use crate::element::sealed::Tagged;
+use crate::element::{Element, Primitive, Scalar};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// One argument of [`Kernel::launch`](crate::Kernel::launch).
+///
+/// ```
+/// use npu_runtime::Arg;
+///
+/// let weights = [0.5_f32; 64];
+/// let mut sums = vec![0_i32; 8];
+/// let args = [
+///     Arg::input(&weights),
+///     Arg::output(&mut sums).with_shape(&[2, 4]),
+///     Arg::scalar(true),
+/// ];
+/// assert_eq!(format!("{:?}", args[1]), "output of 8 i32 as [2, 4]");
+/// ```
+///
+/// Memory that the kernel writes is borrowed mutably, so input and output can't be the same:
+///
+/// ```compile_fail
+/// # use npu_runtime::Arg;
+/// let mut data = [0_i32; 8];
+/// let args = [Arg::input(&data), Arg::output(&mut data)];
+/// ```
+pub struct Arg<'a> {
+    value: Value,
+    shape: Option<&'a [usize]>,
+    /// The memory is borrowed mutably if it is written and shared otherwise.
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+/// What an [`Arg`] holds, with the borrow erased.
+#[derive(Clone, Copy)]
+pub(crate) enum Value {
+    Memory(Memory),
+    Scalar { primitive: Primitive, bits: u64 },
+}
+
+/// Memory that an [`Arg`] borrows.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) address: *mut u8,
+    /// In elements of `primitive`.
+    pub(crate) len: usize,
+    pub(crate) primitive: Primitive,
+    /// Whether the borrow is mutable. If not, nothing may be written through `address`.
+    pub(crate) writable: bool,
+}
+
+impl<'a> Arg<'a> {
+    /// Memory that the kernel only reads: a slice, an array, a vector or a [`Buffer`].
+    #[must_use]
+    pub fn input<T: Element>(x: &'a (impl Input<T> + ?Sized)) -> Self {
+        x.arg()
+    }
+
+    /// Memory that the kernel writes, and may read.
+    #[must_use]
+    pub fn output<T: Element>(x: &'a mut (impl Output<T> + ?Sized)) -> Self {
+        x.arg_mut()
+    }
+
+    /// A number that is passed by value.
+    #[must_use]
+    pub fn scalar(x: impl Scalar) -> Self {
+        fn primitive<T: Tagged>(_: T) -> Primitive {
+            T::PRIMITIVE
+        }
+        Self {
+            value: Value::Scalar {
+                primitive: primitive(x),
+                bits: x.bits(),
+            },
+            shape: None,
+            memory: PhantomData,
+        }
+    }
+
+    /// Gives memory its full shape, outermost dimension first. It is needed where the kernel's
+    /// type has two or more dynamic dimensions, and checked wherever it is given.
+    #[must_use]
+    pub fn with_shape(self, dims: &'a [usize]) -> Self {
+        Self {
+            shape: Some(dims),
+            ..self
+        }
+    }
+
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
+    pub(crate) fn shape(&self) -> Option<&'a [usize]> {
+        self.shape
+    }
+
+    fn from_slice<T: Element>(slice: &'a [T]) -> Self {
+        Self::memory(
+            slice.as_ptr().cast_mut().cast(),
+            slice.len(),
+            T::PRIMITIVE,
+            false,
+        )
+    }
+
+    fn from_mut_slice<T: Element>(slice: &'a mut [T]) -> Self {
+        Self::memory(slice.as_mut_ptr().cast(), slice.len(), T::PRIMITIVE, true)
+    }
+
+    fn memory(address: *mut u8, len: usize, primitive: Primitive, writable: bool) -> Self {
+        Self {
+            value: Value::Memory(Memory {
+                address,
+                len,
+                primitive,
+                writable,
+            }),
+            shape: None,
+            memory: PhantomData,
+        }
+    }
+}
+
+impl fmt::Debug for Arg<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value {
+            Value::Memory(memory) => {
+                let role = if memory.writable { "output" } else { "input" };
+                write!(f, "{role} of {} {}", memory.len, memory.primitive.name())?;
+            }
+            Value::Scalar { primitive, bits } => {
+                write!(f, "scalar {} {bits:#x}", primitive.name())?;
+            }
+        }
+        match self.shape {
+            Some(dims) => write!(f, " as {dims:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Memory that a kernel can read as elements of type `T`: `[T]`, `[T; N]`, `Vec<T>` and
+/// [`Buffer<T>`].
+#[diagnostic::on_unimplemented(
+    message = "a kernel can't read `{Self}` as elements of type `{T}`",
+    label = "expected a reference to a slice, array, `Vec` or `npu_runtime::Buffer` of `{T}`",
+    note = "a `&[{T}]` is passed as it is, without another `&` before it"
+)]
+pub trait Input<T: Element>: sealed::Sealed {
+    /// Borrows the memory for a launch.
+    #[doc(hidden)]
+    fn arg(&self) -> Arg<'_>;
+}
+
+/// Memory that a kernel can write as elements of type `T`: `[T]`, `[T; N]`, `Vec<T>` and
+/// [`Buffer<T>`].
+#[diagnostic::on_unimplemented(
+    message = "a kernel can't write `{Self}` as elements of type `{T}`",
+    label = "expected a mutable reference to a slice, array, `Vec` or `npu_runtime::Buffer` of `{T}`",
+    note = "a `&mut [{T}]` is passed as it is, without another `&mut` before it"
+)]
+pub trait Output<T: Element>: sealed::Sealed {
+    /// Borrows the memory for a launch that writes it.
+    #[doc(hidden)]
+    fn arg_mut(&mut self) -> Arg<'_>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! memory {
+    ($([$($generics:tt)*] $container:ty;)*) => {$(
+        impl<T: Element, $($generics)*> sealed::Sealed for $container {}
+        impl<T: Element, $($generics)*> Input<T> for $container {
+            #[inline]
+            fn arg(&self) -> Arg<'_> {
+                Arg::from_slice::<T>(self)
+            }
+        }
+        impl<T: Element, $($generics)*> Output<T> for $container {
+            #[inline]
+            fn arg_mut(&mut self) -> Arg<'_> {
+                Arg::from_mut_slice::<T>(self)
+            }
+        }
+    )*};
+}
+
+memory! {
+    [] [T];
+    [const N: usize] [T; N];
+    [] Vec<T>;
+    [] Buffer<T>;
+}

@@ -1,0 +1,63 @@
+//! Where a kernel's compiled form is: in the binary, in memory, or in a file whose content is
+//! known by its digest.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A kernel's compiled form: a shared object for the cpu runtime.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Artifact {
+    /// Part of the host binary.
+    Embedded(&'static [u8]),
+    /// A file, read when the kernel is loaded.
+    File {
+        /// Where it is; relative to the working directory if it is not absolute.
+        path: PathBuf,
+        /// The SHA-256 that its content must have.
+        sha256: [u8; 32],
+    },
+    /// In memory.
+    Bytes(Arc<[u8]>),
+}
+
+impl Artifact {
+    /// Bytes that are part of the host binary, of `include_bytes!` as a rule.
+    #[must_use]
+    pub const fn embedded(bytes: &'static [u8]) -> Self {
+        Self::Embedded(bytes)
+    }
+
+    /// A file whose content is compared with `sha256` before any of it is used.
+    #[must_use]
+    pub fn file(path: impl Into<PathBuf>, sha256: [u8; 32]) -> Self {
+        Self::File {
+            path: path.into(),
+            sha256,
+        }
+    }
+
+    /// Bytes in memory.
+    #[must_use]
+    pub fn bytes(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+/// Where it is and how large, as errors name it.
+impl fmt::Display for Artifact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded(bytes) => write!(f, "embedded artifact of {} bytes", bytes.len()),
+            Self::File { path, .. } => write!(f, "{}", path.display()),
+            Self::Bytes(bytes) => write!(f, "artifact of {} bytes in memory", bytes.len()),
+        }
+    }
+}
+
+impl fmt::Debug for Artifact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Artifact({self})")
+    }
+}

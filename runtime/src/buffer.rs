@@ -1,0 +1,116 @@
+//! Memory of a device that a kernel reaches without a copy. On cpu that is ordinary memory on a
+//! cache line of its own.
+
+use crate::{Element, Error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Bytes to which every buffer is aligned: a cache line, and the widest vector of today's hosts.
+const ALIGNMENT: usize = 64;
+
+/// Elements in memory that the device sees: `[T]` with 64-byte alignment, made by
+/// [`Device::buffer`](crate::Device::buffer).
+///
+/// ```
+/// use npu_runtime::{Device, Runtime};
+///
+/// # fn main() -> Result<(), npu_runtime::Error> {
+/// let device = Device::open(Runtime::Cpu)?;
+/// let mut buffer = device.buffer::<i32>(1000)?;
+/// assert!(buffer.iter().all(|&x| x == 0));
+/// buffer[7] = 42;
+/// assert_eq!(buffer.len(), 1000);
+/// assert_eq!(buffer.as_ptr() as usize % 64, 0);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Buffer<T: Element> {
+    /// Dangling if the buffer has no bytes, else an allocation of `layout(len)`.
+    start: NonNull<T>,
+    len: usize,
+}
+
+impl<T: Element> Buffer<T> {
+    /// Zeros.
+    pub(crate) fn zeroed(len: usize) -> Result<Self, Error> {
+        let failed = || Error::Allocation {
+            elements: len,
+            element_size: size_of::<T>(),
+        };
+        let layout = Self::layout(len).ok_or_else(failed)?;
+        if layout.size() == 0 {
+            // As aligned as any other buffer, so that nothing depends on the length.
+            let start = layout.dangling_ptr().cast();
+            return Ok(Self { start, len });
+        }
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        match NonNull::new(start.cast()) {
+            Some(start) => Ok(Self { start, len }),
+            None => Err(failed()),
+        }
+    }
+
+    /// A copy of `elements`.
+    pub(crate) fn copied(elements: &[T]) -> Result<Self, Error> {
+        let mut buffer = Self::zeroed(elements.len())?;
+        buffer.copy_from_slice(elements);
+        Ok(buffer)
+    }
+
+    /// `None` if the size is beyond what an allocation may have.
+    fn layout(len: usize) -> Option<Layout> {
+        Layout::array::<T>(len).ok()?.align_to(ALIGNMENT).ok()
+    }
+}
+
+impl<T: Element> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        if let Some(layout) = Self::layout(self.len)
+            && layout.size() != 0
+        {
+            // SAFETY: `zeroed` allocated `start` with this very layout.
+            unsafe { dealloc(self.start.as_ptr().cast(), layout) };
+        }
+    }
+}
+
+// SAFETY: a buffer owns its memory alone, as a `Vec` does, and elements are plain numbers.
+unsafe impl<T: Element> Send for Buffer<T> {}
+// SAFETY: a shared buffer only gives shared access to its elements.
+unsafe impl<T: Element> Sync for Buffer<T> {}
+
+impl<T: Element> Deref for Buffer<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `start` is aligned and heads `len` elements, zeroed at first, which are valid
+        // at any bit pattern; they live as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Element> DerefMut for Buffer<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Element> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 8;
+        write!(f, "Buffer of {} {} ", self.len, T::PRIMITIVE.name())?;
+        let mut list = f.debug_list();
+        list.entries(self.iter().take(SHOWN));
+        if self.len > SHOWN {
+            list.finish_non_exhaustive()
+        } else {
+            list.finish()
+        }
+    }
+}

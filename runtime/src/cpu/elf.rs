@@ -1,0 +1,194 @@
+//! A look at a shared object before the system's loader sees it: that loader trusts what it maps
+//! and crashes on garbage or on a truncated file. All reads are bounds-checked.
+
+use crate::ArtifactFault;
+
+/// `e_machine` of the host (System V gABI).
+const HOST: u16 = if cfg!(target_arch = "x86_64") {
+    62 // EM_X86_64
+} else if cfg!(target_arch = "aarch64") {
+    183 // EM_AARCH64
+} else if cfg!(target_arch = "riscv64") {
+    243 // EM_RISCV
+} else if cfg!(target_arch = "loongarch64") {
+    258 // EM_LOONGARCH
+} else if cfg!(target_arch = "powerpc64") {
+    21 // EM_PPC64
+} else if cfg!(target_arch = "s390x") {
+    22 // EM_S390
+} else {
+    0 // EM_NONE: no kernel fits.
+};
+
+/// `EI_DATA` of the host: 1 is little-endian, 2 is big-endian.
+const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 2 };
+
+const HEADER: u64 = 64;
+const PROGRAM_HEADER: u64 = 56;
+const SECTION_HEADER: u64 = 64;
+const CLASS_64: u8 = 2;
+const ET_DYN: u16 = 3;
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+
+/// Whether `bytes` are a whole shared object for this host: its headers agree with each other,
+/// and all that they name lies within the file.
+pub(super) fn check(bytes: &[u8]) -> Result<(), ArtifactFault> {
+    let file = File(bytes);
+    if !bytes.starts_with(b"\x7fELF") {
+        return Err(ArtifactFault::NotElf);
+    }
+    if file.len() < HEADER {
+        return Err(file.truncated());
+    }
+    if bytes.get(4..7) != Some(&[CLASS_64, BYTE_ORDER, 1]) || file.u16(16)? != ET_DYN {
+        return Err(ArtifactFault::NotSharedObject);
+    }
+    let machine = file.u16(18)?;
+    if machine != HOST {
+        return Err(ArtifactFault::Machine {
+            expected: HOST,
+            found: machine,
+        });
+    }
+    check_sections(file)?;
+    check_segments(file)
+}
+
+/// The section headers come last in a file that a linker wrote: where they are whole, so is it.
+fn check_sections(file: File<'_>) -> Result<(), ArtifactFault> {
+    let (offset, entry, count) = (file.u64(40)?, file.u16(58)?, file.u16(60)?);
+    if count != 0 && u64::from(entry) != SECTION_HEADER {
+        return Err(malformed("section header table"));
+    }
+    file.covers(offset, u64::from(count) * SECTION_HEADER)
+}
+
+fn check_segments(file: File<'_>) -> Result<(), ArtifactFault> {
+    let (offset, entry, count) = (file.u64(32)?, file.u16(54)?, file.u16(56)?);
+    if count == 0 || u64::from(entry) != PROGRAM_HEADER {
+        return Err(malformed("program header table"));
+    }
+    file.covers(offset, u64::from(count) * PROGRAM_HEADER)?;
+    let mut loads = Vec::new();
+    let mut dynamic = None;
+    for index in 0..u64::from(count) {
+        let segment = Segment::read(file, offset + index * PROGRAM_HEADER)?;
+        match segment.kind {
+            PT_LOAD => {
+                segment.check_load(loads.last())?;
+                file.covers(segment.offset, segment.file_size)?;
+                loads.push(segment);
+            }
+            PT_DYNAMIC => dynamic = Some(segment),
+            _ => {}
+        }
+    }
+    let dynamic = dynamic.ok_or(malformed("dynamic segment"))?;
+    if loads.iter().any(|load| load.contains(&dynamic)) {
+        Ok(())
+    } else {
+        Err(malformed("dynamic segment"))
+    }
+}
+
+/// A program header.
+struct Segment {
+    kind: u32,
+    offset: u64,
+    address: u64,
+    file_size: u64,
+    memory_size: u64,
+    alignment: u64,
+}
+
+impl Segment {
+    fn read(file: File<'_>, at: u64) -> Result<Self, ArtifactFault> {
+        Ok(Self {
+            kind: file.u32(at)?,
+            offset: file.u64(at + 8)?,
+            address: file.u64(at + 16)?,
+            file_size: file.u64(at + 32)?,
+            memory_size: file.u64(at + 40)?,
+            alignment: file.u64(at + 48)?,
+        })
+    }
+
+    /// A loadable segment follows the `previous` one in memory, and its place in the file agrees
+    /// with the one in memory as the gABI asks.
+    fn check_load(&self, previous: Option<&Self>) -> Result<(), ArtifactFault> {
+        // No host gives a process more than 2⁴⁷ bytes for one object.
+        const SPACE: u64 = 1 << 47;
+        let end = self.address.checked_add(self.memory_size);
+        let after = previous.is_none_or(|p| p.address + p.memory_size <= self.address);
+        let aligned = self.alignment.is_power_of_two()
+            && self.address % self.alignment == self.offset % self.alignment;
+        if self.file_size <= self.memory_size
+            && end.is_some_and(|end| end <= SPACE)
+            && after
+            && aligned
+        {
+            Ok(())
+        } else {
+            Err(malformed("loadable segment"))
+        }
+    }
+
+    /// Whether all of `inner` is read from the file as a part of this segment.
+    fn contains(&self, inner: &Self) -> bool {
+        let Some(start) = inner.address.checked_sub(self.address) else {
+            return false;
+        };
+        inner.file_size >= 16
+            && inner.memory_size == inner.file_size
+            && inner.offset.checked_sub(self.offset) == Some(start)
+            && start
+                .checked_add(inner.file_size)
+                .is_some_and(|end| end <= self.file_size)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct File<'a>(&'a [u8]);
+
+impl File<'_> {
+    fn len(self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn truncated(self) -> ArtifactFault {
+        ArtifactFault::Truncated { size: self.0.len() }
+    }
+
+    /// Refuses a range that does not lie within the file.
+    fn covers(self, offset: u64, size: u64) -> Result<(), ArtifactFault> {
+        match offset.checked_add(size) {
+            Some(end) if end <= self.len() => Ok(()),
+            _ => Err(self.truncated()),
+        }
+    }
+
+    fn bytes<const N: usize>(self, at: u64) -> Result<[u8; N], ArtifactFault> {
+        usize::try_from(at)
+            .ok()
+            .and_then(|at| self.0.get(at..)?.first_chunk())
+            .copied()
+            .ok_or_else(|| self.truncated())
+    }
+
+    fn u16(self, at: u64) -> Result<u16, ArtifactFault> {
+        self.bytes(at).map(u16::from_ne_bytes)
+    }
+
+    fn u32(self, at: u64) -> Result<u32, ArtifactFault> {
+        self.bytes(at).map(u32::from_ne_bytes)
+    }
+
+    fn u64(self, at: u64) -> Result<u64, ArtifactFault> {
+        self.bytes(at).map(u64::from_ne_bytes)
+    }
+}
+
+fn malformed(part: &'static str) -> ArtifactFault {
+    ArtifactFault::Malformed { part }
+}

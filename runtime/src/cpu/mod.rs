@@ -1,0 +1,88 @@
+//! The cpu backend: kernels are shared objects that run on the host's own cores.
+//!
+//! `sys` is the raw ABI, `object` loads what speaks it, `slots` packs arguments, `scratch` lends
+//! memory for a kernel's temporaries, and `schedule` spreads a grid over the threads of `pool`.
+
+mod elf;
+mod object;
+mod pool;
+mod schedule;
+mod scratch;
+mod slots;
+mod sys;
+
+use crate::plan::Plan;
+use crate::{Arg, Artifact, Error, Grid};
+use object::Object;
+use std::sync::OnceLock;
+use std::thread::available_parallelism;
+
+/// How grids are spread over the host's cores.
+#[derive(Clone)]
+pub(crate) struct Device {
+    threads: usize,
+}
+
+impl Device {
+    pub(crate) fn open() -> Self {
+        Self { threads: cores() }
+    }
+
+    /// 0 is one for each core.
+    pub(crate) fn set_threads(&mut self, n: usize) {
+        self.threads = if n == 0 { cores() } else { n };
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+}
+
+/// The cores that this process may use, asked once: the answer takes several system calls.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| available_parallelism().map_or(1, usize::from))
+}
+
+/// A loaded object and how to launch it.
+pub(crate) struct Kernel {
+    object: &'static Object,
+    threads: usize,
+}
+
+impl Kernel {
+    pub(crate) fn load(device: &Device, artifact: &Artifact, plan: &Plan) -> Result<Self, Error> {
+        let object = object::load(artifact)?;
+        if object.slots() != plan.slots() {
+            return Err(Error::Slots {
+                kernel: plan.name(),
+                expected: plan.slots(),
+                found: object.slots(),
+            });
+        }
+        Ok(Self {
+            object,
+            threads: device.threads,
+        })
+    }
+
+    /// Runs `programs`, which are all that `grid` has. The arguments have passed the plan's check.
+    pub(crate) fn launch(
+        &self,
+        plan: &Plan,
+        grid: Grid,
+        programs: u64,
+        args: &mut [Arg<'_>],
+    ) -> Result<(), Error> {
+        let done = slots::with(plan, args, |slots| {
+            // SAFETY: the slots are those of the object's own ABI (their number was compared at
+            // load), they hold what the signature says, and the memory they point to is borrowed
+            // by `args`, mutably where the kernel writes.
+            let call = unsafe { object::Call::new(self.object, slots, grid) };
+            schedule::run(&call, programs, self.threads)
+        });
+        done.map_err(|scratch::Exhausted| Error::KernelMemory {
+            kernel: plan.name(),
+        })
+    }
+}

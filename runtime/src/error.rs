@@ -1,0 +1,427 @@
+//! What can go wrong, with the facts in fields and a text for the person who reads it.
+
+use crate::{Direction, Grid};
+use std::fmt;
+use std::path::PathBuf;
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a device, a kernel, a buffer or a launch was refused. Nothing has run if one is returned,
+/// except for [`Error::KernelMemory`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// No runtime has this name.
+    UnknownRuntime {
+        /// What was asked for.
+        name: Box<str>,
+    },
+    /// An artifact's file could not be read.
+    ReadArtifact {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A file is not the artifact that was promised. It was not loaded.
+    Digest {
+        /// The file.
+        path: PathBuf,
+        /// The promised and the found SHA-256.
+        digests: Box<[[u8; 32]; 2]>,
+    },
+    /// An artifact is no kernel for this machine. It was not loaded.
+    Artifact {
+        /// The artifact.
+        artifact: Box<str>,
+        /// What is wrong with it.
+        fault: ArtifactFault,
+    },
+    /// The system's loader refused an artifact.
+    Load {
+        /// The artifact.
+        artifact: Box<str>,
+        /// The loader's reason.
+        source: Source,
+    },
+    /// A signature and an artifact that do not belong together.
+    Slots {
+        /// The kernel.
+        kernel: Box<str>,
+        /// Argument slots by the signature.
+        expected: usize,
+        /// Argument slots by the artifact.
+        found: usize,
+    },
+    /// A launch with too few or too many arguments.
+    ArgumentCount {
+        /// The kernel.
+        kernel: Box<str>,
+        /// How many it takes.
+        expected: usize,
+        /// How many were given.
+        found: usize,
+    },
+    /// A launch with an argument that does not fit its parameter.
+    Argument(Box<ArgumentError>),
+    /// A launch with a grid that can't be run.
+    Grid {
+        /// The kernel.
+        kernel: Box<str>,
+        /// The grid.
+        grid: Grid,
+        /// What is wrong with it.
+        fault: GridFault,
+    },
+    /// A buffer that there is no memory for.
+    Allocation {
+        /// How many elements were asked for.
+        elements: usize,
+        /// Bytes of one of them.
+        element_size: usize,
+    },
+    /// The kernel ran out of memory for its own temporaries. Some of its programs may have run.
+    KernelMemory {
+        /// The kernel.
+        kernel: Box<str>,
+    },
+}
+
+/// What is wrong with an artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ArtifactFault {
+    /// It does not begin as an ELF file does.
+    NotElf,
+    /// It is an ELF file, but no 64-bit shared object of the host's byte order.
+    NotSharedObject,
+    /// It is for another machine.
+    Machine {
+        /// The host's `e_machine`.
+        expected: u16,
+        /// The artifact's.
+        found: u16,
+    },
+    /// A part that its headers name is not there.
+    Truncated {
+        /// Its size in bytes.
+        size: usize,
+    },
+    /// A header contradicts itself or another one.
+    Malformed {
+        /// Which one.
+        part: &'static str,
+    },
+    /// It lacks a symbol of the launch ABI.
+    MissingSymbol {
+        /// The symbol.
+        symbol: &'static str,
+    },
+}
+
+/// An argument that does not fit its parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArgumentError {
+    /// The kernel.
+    pub kernel: String,
+    /// The argument's position, counted from 0.
+    pub index: usize,
+    /// The parameter's name in the MLIR.
+    pub name: String,
+    /// The parameter's type in the MLIR.
+    pub mlir_type: String,
+    /// In what they differ.
+    pub fault: ArgumentFault,
+}
+
+/// In what an argument differs from its parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ArgumentFault {
+    /// The parameter is memory, the argument a scalar.
+    NotMemory {
+        /// The scalar's Rust type.
+        found: &'static str,
+    },
+    /// The parameter is a scalar, the argument memory.
+    NotScalar,
+    /// Another element type.
+    Element {
+        /// MLIR's name of the expected type.
+        expected: &'static str,
+        /// The given Rust type.
+        found: &'static str,
+    },
+    /// An input where the kernel writes, or an output where it only reads.
+    Direction {
+        /// What the kernel does.
+        expected: Direction,
+    },
+    /// Memory of another length.
+    Length {
+        /// The lengths that fit.
+        expected: Extent,
+        /// The given length in elements.
+        found: usize,
+    },
+    /// Memory of a type with two or more dynamic dimensions, and no shape.
+    ShapeNeeded {
+        /// The shape as the type has it.
+        expected: Vec<Option<u64>>,
+    },
+    /// A shape that is none of the type's.
+    Shape {
+        /// The shape as the type has it.
+        expected: Vec<Option<u64>>,
+        /// The given shape.
+        found: Vec<usize>,
+    },
+    /// A shape that has another number of elements than the memory.
+    ShapeLength {
+        /// The given shape.
+        shape: Vec<usize>,
+        /// The memory's length in elements.
+        found: usize,
+    },
+    /// A scalar with a shape.
+    ScalarShape,
+}
+
+/// Which lengths of memory fit a parameter, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// This one only.
+    Exactly(u64),
+    /// Every multiple.
+    MultipleOf(u64),
+}
+
+/// What is wrong with a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GridFault {
+    /// The kernel is not launched over a grid, and this one is not 1x1x1.
+    NoGrid,
+    /// A dimension is above `i32::MAX`, or all programs together are above 2⁶³ − 1.
+    TooLarge,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownRuntime { name } => {
+                write!(f, "there is no runtime `{name}`; known runtimes: cpu")
+            }
+            Self::ReadArtifact { path, source } => write!(
+                f,
+                "can't read the kernel's artifact {}: {source}; rebuild the kernel, or correct the \
+                 path",
+                path.display()
+            ),
+            Self::Digest { path, digests } => {
+                let [expected, found] = &**digests;
+                write!(
+                    f,
+                    "{} is not the artifact that this launcher was generated for: its SHA-256 \
+                     should be {} and is {}; rebuild the kernel",
+                    path.display(),
+                    Hex(expected),
+                    Hex(found)
+                )
+            }
+            Self::Artifact { artifact, fault } => write!(f, "{artifact}: {fault}"),
+            Self::Load { artifact, source } => {
+                write!(f, "{artifact}: the system's loader refused it: ")?;
+                write_chain(f, &**source)?;
+                if cfg!(target_feature = "crt-static") {
+                    f.write_str("; a statically linked host program can't load kernels")?;
+                }
+                Ok(())
+            }
+            Self::Slots {
+                kernel,
+                expected,
+                found,
+            } => write!(
+                f,
+                "kernel `{kernel}`: its signature has {expected} argument slots and its artifact \
+                 {found}: they are of different builds; rebuild the kernel"
+            ),
+            Self::ArgumentCount {
+                kernel,
+                expected,
+                found,
+            } => write!(
+                f,
+                "kernel `{kernel}` takes {expected} arguments, {found} were given"
+            ),
+            Self::Argument(error) => error.fmt(f),
+            Self::Grid {
+                kernel,
+                grid,
+                fault,
+            } => write!(
+                f,
+                "kernel `{kernel}` can't be launched over a grid of {grid}: {fault}"
+            ),
+            Self::Allocation {
+                elements,
+                element_size,
+            } => write!(
+                f,
+                "there is no memory for a buffer of {elements} elements of {element_size} bytes"
+            ),
+            Self::KernelMemory { kernel } => write!(
+                f,
+                "kernel `{kernel}` ran out of memory for its temporaries; its outputs are not \
+                 complete"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    // A source is not printed again by its parent's text alone: `Display` shows the chain, since
+    // the loader's own first line says nothing.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::ReadArtifact { source, .. } => Some(source),
+            Self::Load { source, .. } => Some(&**source),
+            Self::Argument(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ArtifactFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotElf => f.write_str("this is not an ELF file; a cpu kernel is a shared object"),
+            Self::NotSharedObject => {
+                f.write_str("this ELF file is not a 64-bit shared object of this host's kind")
+            }
+            Self::Machine { expected, found } => write!(
+                f,
+                "this shared object is for ELF machine {found}, and the host is {expected}; build \
+                 the kernel for this machine"
+            ),
+            Self::Truncated { size } => write!(
+                f,
+                "this shared object is truncated: it has {size} bytes and names more; rebuild the \
+                 kernel"
+            ),
+            Self::Malformed { part } => write!(
+                f,
+                "this shared object is damaged (its {part} makes no sense); rebuild the kernel"
+            ),
+            Self::MissingSymbol { symbol } => write!(
+                f,
+                "this shared object has no symbol `{symbol}`: it is no kernel, or one of another \
+                 npu-build version than this runtime's ({}); rebuild it",
+                env!("CARGO_PKG_VERSION")
+            ),
+        }
+    }
+}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "kernel `{}`, argument {} `{}` ({}): {}",
+            self.kernel, self.index, self.name, self.mlir_type, self.fault
+        )
+    }
+}
+
+impl std::error::Error for ArgumentError {}
+
+impl fmt::Display for ArgumentFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMemory { found } => write!(f, "expected memory, got a scalar {found}"),
+            Self::NotScalar => f.write_str("expected a scalar, got memory"),
+            Self::Element { expected, found } => write!(f, "expected {expected}, got {found}"),
+            Self::Direction { expected } => match expected {
+                Direction::In => {
+                    f.write_str("the kernel only reads it: expected an input, got an output")
+                }
+                Direction::Out | Direction::InOut => {
+                    f.write_str("the kernel writes it: expected an output, got an input")
+                }
+            },
+            Self::Length {
+                expected: Extent::Exactly(expected),
+                found,
+            } => write!(f, "expected {expected} elements, got {found}"),
+            Self::Length {
+                expected: Extent::MultipleOf(expected),
+                found,
+            } => write!(f, "expected a multiple of {expected} elements, got {found}"),
+            Self::ShapeNeeded { expected } => write!(
+                f,
+                "its length alone does not tell the dimensions {}; give them with `with_shape`",
+                Dims(expected)
+            ),
+            Self::Shape { expected, found } => {
+                write!(f, "expected a shape {}, got {found:?}", Dims(expected))
+            }
+            Self::ShapeLength { shape, found } => {
+                write!(
+                    f,
+                    "the shape {shape:?} does not have the memory's {found} elements"
+                )
+            }
+            Self::ScalarShape => f.write_str("a scalar has no shape"),
+        }
+    }
+}
+
+impl fmt::Display for GridFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoGrid => "it has no grid; use `Grid::ONE`",
+            Self::TooLarge => {
+                "a dimension may have at most 2147483647 programs and all together 2^63 - 1"
+            }
+        })
+    }
+}
+
+/// A shape as MLIR prints it, `[4, ?]`.
+struct Dims<'a>(&'a [Option<u64>]);
+
+impl fmt::Display for Dims<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (i, dim) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            match dim {
+                Some(size) => write!(f, "{size}")?,
+                None => f.write_str("?")?,
+            }
+        }
+        f.write_str("]")
+    }
+}
+
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+fn write_chain(f: &mut fmt::Formatter<'_>, error: &dyn std::error::Error) -> fmt::Result {
+    write!(f, "{error}")?;
+    let mut next = error.source();
+    while let Some(error) = next {
+        write!(f, ": {error}")?;
+        next = error.source();
+    }
+    Ok(())
+}
