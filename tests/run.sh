@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Runs all tests, after installing what they need.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bash tests/setup.sh strace ccache
+cargo test --workspace --locked "$@"
