@@ -4,6 +4,7 @@
 //! One caller at a time has the pool. Whoever finds it taken works alone, so that no launch waits
 //! for another one.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -74,10 +75,10 @@ impl Pool {
     /// thread that was not copied.
     fn is_of_this_process(&self) -> bool {
         let this = std::process::id();
-        let first = self
+        let claim = self
             .process
             .compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed);
-        first.is_ok_and(|_| true) || first == Err(this)
+        claim.map_or_else(|owner| owner == this, |_| true)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -103,7 +104,7 @@ impl Pool {
         }
         Posted {
             pool: self,
-            work: std::marker::PhantomData,
+            work: PhantomData,
         }
     }
 
@@ -156,7 +157,7 @@ impl Drop for Seat<'_> {
 /// Work that workers may join. Dropping it ends that, and waits for those who did.
 struct Posted<'a> {
     pool: &'static Pool,
-    work: std::marker::PhantomData<&'a (dyn Fn() + Sync)>,
+    work: PhantomData<&'a (dyn Fn() + Sync)>,
 }
 
 impl Drop for Posted<'_> {
