@@ -265,6 +265,7 @@ fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
     });
     let launcher_request = launcher::Request {
         kernels: kernels.collect(),
+        locate: launcher::Locate::Embed,
     };
     let text = launcher::render(&launcher_request).map_err(|error| BuildError::Launcher {
         path: request.kernel.clone(),

@@ -63,6 +63,7 @@ mod plan;
 pub use arg::{Arg, Input, Output};
 pub use artifact::Artifact;
 pub use buffer::Buffer;
+pub use cpu::check_cpu_object;
 pub use device::{Device, Runtime};
 pub use element::{Element, Scalar};
 pub use error::{ArgumentError, ArgumentFault, ArtifactFault, Error, Extent, GridFault};

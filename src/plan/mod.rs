@@ -250,6 +250,7 @@ fn launcher_request(kernels: &[BuiltKernel], target: &str) -> launcher::Request 
     });
     launcher::Request {
         kernels: kernels.collect(),
+        locate: launcher::Locate::Embed,
     }
 }
 

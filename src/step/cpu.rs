@@ -112,7 +112,7 @@ pub struct Request<'a> {
 /// When an argument can't be passed by the C calling convention that the lowering gives the kernel.
 pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
     let call = call::generate(request.signature, request.types)?;
-    let source = Input::new(SOURCE, request.origin.text.text().as_bytes());
+    let source = Input::new(SOURCE, request.origin.text.text.as_bytes());
     let mut facts = Vec::new();
     if request.march == March::Native {
         facts.push(("host_cpu", Value::Sha256(host::cpu_identity())));
@@ -150,10 +150,10 @@ fn commands(request: &Request<'_>) -> Vec<Command> {
     // The module has no target triple of its own, which clang would warn about. A symbol that
     // nobody defines is an error now, rather than when the object is loaded.
     link.extend(texts(&["-Wno-override-module", "-Wl,-z,defs"]));
-    link.push(Argument::Tool("--ld-path=", Arc::clone(&tools.linker)));
+    link.push(Argument::Tool("--ld-path=", Arc::new(tools.linker.clone())));
     link.extend(texts(&["-x", "ir", IR, "-x", "c", "cpu_entry.c", "-lm", "-o", OBJECT]));
-    let command = |tool: &Arc<Tool>, arguments| Command {
-        tool: Arc::clone(tool),
+    let command = |tool: &Tool, arguments| Command {
+        tool: Arc::new(tool.clone()),
         arguments,
     };
     vec![
@@ -177,7 +177,7 @@ fn outputs(keep_intermediates: bool) -> Vec<Output> {
     };
     let mut outputs = vec![Output {
         name: OBJECT,
-        validate: |bytes| npu_runtime::cpu_object_check(bytes),
+        validate: |bytes| npu_runtime::check_cpu_object(bytes).map_err(|fault| fault.to_string()),
     }];
     if keep_intermediates {
         outputs.extend([text(DIALECT), text(IR)]);

@@ -296,7 +296,7 @@ fn read_log(log: &mut File) -> String {
     let half = LOG_LIMIT / 2;
     let mut read = |from: u64, limit: u64| {
         if log.seek(io::SeekFrom::Start(from)).is_ok() {
-            let _ = log.by_ref().take(limit).read_to_end(&mut bytes);
+            let _ = (&mut *log).take(limit).read_to_end(&mut bytes);
         }
         std::mem::take(&mut bytes)
     };

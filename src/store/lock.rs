@@ -11,7 +11,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fs2::FileExt as _;
 use rustix::io::Errno;
 
 use crate::interrupt::Interrupt;
@@ -175,7 +174,7 @@ fn sign(file: &mut File) -> io::Result<()> {
 fn holder(file: &mut File) -> Option<Holder> {
     let mut text = String::new();
     file.rewind().ok()?;
-    file.by_ref().take(1024).read_to_string(&mut text).ok()?;
+    (&mut *file).take(1024).read_to_string(&mut text).ok()?;
     let mut lines = text.lines();
     let mut field = |name: &str| lines.next()?.strip_prefix(name);
     Some(Holder {

@@ -12,7 +12,7 @@ mod slots;
 mod sys;
 
 use crate::plan::Plan;
-use crate::{Arg, Artifact, Error, Grid};
+use crate::{Arg, Artifact, ArtifactFault, Error, Grid};
 use object::Object;
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
@@ -36,6 +36,15 @@ impl Device {
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
+}
+
+/// Says whether `bytes` are a shared object that this machine could load: what a build checks of
+/// its compiler's output, and what [`crate::Kernel::load`] checks before anything is loaded.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_cpu_object(bytes: &[u8]) -> Result<(), ArtifactFault> {
+    elf::check(bytes)
 }
 
 /// The cores that this process may use, asked once: the answer takes several system calls.

@@ -1,0 +1,177 @@
+//! What the integration tests share: a scene with a cache, a toolchain that counts its runs, and the
+//! program under test.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A directory with a cache, an instrumented toolchain, and kernels.
+pub struct Scene {
+    pub directory: TempDir,
+    pub llvm: PathBuf,
+    pub cache: PathBuf,
+}
+
+/// Where the real tools are. Missing tools fail the test: there is nothing to test without them.
+pub fn real_llvm() -> PathBuf {
+    let mut candidates: Vec<_> = fs::read_dir("/usr/lib")
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path().join("bin"))
+        .filter(|bin| ["mlir-opt", "mlir-translate", "clang"].iter().all(|tool| bin.join(tool).exists()))
+        .collect();
+    candidates.sort_by_key(|bin| bin.as_os_str().len());
+    candidates.sort();
+    let found = candidates
+        .pop()
+        .expect("no LLVM with MLIR in /usr/lib; tests/setup.sh installs one");
+    eprintln!("using the real tools in {}", found.display());
+    found
+}
+
+/// An example kernel.
+pub fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/kernels").join(name)
+}
+
+impl Scene {
+    /// A scene whose toolchain runs the real tools and notes each run.
+    pub fn new() -> Self {
+        let directory = tempfile::Builder::new().prefix("npu-build-test-").tempdir().unwrap();
+        let scene = Self {
+            llvm: directory.path().join("llvm/bin"),
+            cache: directory.path().join("cache"),
+            directory,
+        };
+        fs::create_dir_all(&scene.llvm).unwrap();
+        for tool in ["mlir-opt", "mlir-translate", "clang"] {
+            scene.script(tool, "");
+        }
+        scene
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Makes a tool of the scene: notes the run, does `extra`, then runs the real one.
+    pub fn script(&self, tool: &str, extra: &str) {
+        let real = real_llvm().join(tool);
+        let runs = self.path().join("runs");
+        let text = format!(
+            "#!/bin/sh\ncase \"$1\" in --version|-print*) ;; *)\necho {tool} >> '{}'\n{extra}\n;; esac\nexec {} \"$@\"\n",
+            runs.display(),
+            real.display()
+        );
+        let path = self.llvm.join(tool);
+        // A new file each time: the old one may be running.
+        let _ = fs::remove_file(&path);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// The tools that have run since the last call, in order.
+    pub fn runs(&self) -> Vec<String> {
+        let path = self.path().join("runs");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let _ = fs::remove_file(path);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Copies an example kernel into the scene.
+    pub fn kernel(&self, name: &str) -> PathBuf {
+        let path = self.path().join(name);
+        fs::copy(example(name), &path).unwrap();
+        path
+    }
+
+    /// Writes a file into the scene.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// The program with this scene's cache and toolchain, and nothing else of the environment.
+    pub fn npu_build(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_npu-build"));
+        command
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.path())
+            .env("NPU_BUILD_CACHE_DIR", &self.cache)
+            .env("NPU_BUILD_LLVM", &self.llvm);
+        command
+    }
+
+    /// Runs the program with `arguments`.
+    pub fn run(&self, arguments: &[&str]) -> Outcome {
+        Outcome(self.npu_build().args(arguments).output().unwrap())
+    }
+
+    /// Compiles `kernel` for the cpu.
+    pub fn compile(&self, kernel: &Path) -> Outcome {
+        self.run(&["compile", kernel.to_str().unwrap(), "--target", "cpu"])
+    }
+
+    /// The files of all entries, manifests included.
+    pub fn entry_files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<_> = walkdir::WalkDir::new(self.cache.join("v1/entries"))
+            .into_iter()
+            .flatten()
+            .filter(|entry| entry.file_type().is_file())
+            .map(walkdir::DirEntry::into_path)
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// What is left in the directory of running builds.
+    pub fn leftovers(&self) -> Vec<PathBuf> {
+        let work = fs::read_dir(self.cache.join("v1/work")).unwrap();
+        work.flatten().map(|entry| entry.path()).collect()
+    }
+}
+
+/// What the program did.
+#[derive(Debug)]
+pub struct Outcome(pub Output);
+
+impl Outcome {
+    pub fn code(&self) -> i32 {
+        self.0.status.code().unwrap_or(-1)
+    }
+
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.0.stdout).into_owned()
+    }
+
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
+
+    /// Asserts success, and gives the paths on standard output.
+    #[track_caller]
+    pub fn paths(&self) -> Vec<PathBuf> {
+        assert_eq!(self.code(), 0, "{}", self.stderr());
+        self.stdout().lines().map(PathBuf::from).collect()
+    }
+
+    /// Asserts that it failed with `code`, wrote no result, and said all of `words`.
+    #[track_caller]
+    pub fn fails(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code(), code, "{self:?}");
+        assert_eq!(self.stdout(), "", "a result in spite of the failure");
+        let stderr = self.stderr();
+        for word in words {
+            assert!(stderr.contains(word), "no '{word}' in:\n{stderr}");
+        }
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+}
