@@ -1,1 +1,267 @@
-//! TODO-kernel
+//! What is compiled: reads a kernel's MLIR text at any of its three levels (linalg, AIR, AIE)
+//! without an MLIR library, and finds what can be launched and what it takes.
+//!
+//! Invariant: text that is not understood never fails a scan and never narrows a direction. An
+//! argument is `in` only if nothing can write it, `out` only if all of it is overwritten.
+
+use std::fmt;
+
+use npu_runtime::signature::{Direction, Kind, Signature};
+
+mod aie;
+pub mod canonical;
+mod effects;
+mod error;
+mod header;
+mod lexer;
+mod links;
+mod nearest;
+mod overwrite;
+mod scan;
+mod target;
+pub mod triton;
+pub mod types;
+
+pub use error::{ArgumentError, Position, ScanError, SelectError, TargetError, Unlaunchable};
+pub use target::{Device, ParseTargetError, Target};
+
+/// How far a kernel is lowered: which tools compile it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Functions over memrefs, as triton-shared makes them.
+    Linalg,
+    /// Launches, segments and herds of mlir-air.
+    Air,
+    /// Devices and runtime sequences of mlir-aie.
+    Aie,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Linalg => "linalg",
+            Self::Air => "air",
+            Self::Aie => "aie",
+        })
+    }
+}
+
+/// What a file of MLIR holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its level.
+    pub level: Level,
+    /// All that can be launched, in the file's order: public functions with a body, or (device,
+    /// sequence) pairs.
+    pub kernels: Vec<Kernel>,
+    /// Object files that the kernel is linked with, as written: sorted, each once.
+    pub link_files: Vec<String>,
+    /// The devices of the AIE level, in the file's order.
+    pub devices: Vec<DeviceOp>,
+    /// Those that would be kernels but can't be launched.
+    refused: Vec<Refused>,
+    /// Whether there are Triton functions.
+    triton: bool,
+}
+
+/// An `aie.device` operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceOp {
+    /// Its symbol, `main` if it has none.
+    pub symbol: String,
+    /// What it says it is for.
+    pub spelling: String,
+    /// The NPU, if `spelling` names one.
+    pub device: Option<Device>,
+    /// Its line, from 1.
+    pub line: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Refused {
+    symbol: String,
+    device: Option<String>,
+    line: u32,
+    reason: Unlaunchable,
+}
+
+/// A function or runtime sequence that can be launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The function's or sequence's symbol, unquoted; `sequence` if it has none.
+    pub symbol: String,
+    /// At the AIE level, the symbol of its device, `main` if it has none.
+    pub device_symbol: Option<String>,
+    /// At the AIE level, the NPU, if the device's spelling names one.
+    pub device: Option<Device>,
+    /// What the caller gives; its name is the symbol, or `device:sequence` at the AIE level.
+    pub signature: Signature,
+    /// The type of each parameter of the signature, in its order.
+    pub types: Vec<types::Type>,
+    /// Its line, from 1.
+    pub line: u32,
+    /// Whether an AIE sequence takes scalars: its instructions can't be compiled beforehand.
+    pub dynamic: bool,
+}
+
+impl Module {
+    /// Reads a file's content.
+    ///
+    /// # Errors
+    /// Bytes that are no text, text that is no MLIR, and brackets that do not pair.
+    pub fn scan(bytes: &[u8]) -> Result<Self, ScanError> {
+        scan::scan(bytes)
+    }
+
+    /// Chooses what to build. At the linalg and AIR levels that is one function: the only one,
+    /// or the one named. At the AIE level it is every sequence, or those named by `sequence`,
+    /// `device` or `device:sequence`.
+    ///
+    /// # Errors
+    /// Nothing to choose from, no choice among several functions, an unknown name, or a choice
+    /// that can't be launched.
+    pub fn select(&self, entry: Option<&str>) -> Result<Vec<&Kernel>, SelectError> {
+        let names = self.names();
+        let Some(entry) = entry else {
+            if names.is_empty() {
+                return Err(if self.level == Level::Aie {
+                    SelectError::NoSequence
+                } else {
+                    SelectError::NoFunction {
+                        triton: self.triton,
+                    }
+                });
+            }
+            if self.level != Level::Aie && names.len() > 1 {
+                return Err(SelectError::Several { names });
+            }
+            return self.launchable(|_, _| true);
+        };
+        let exact = |device: Option<&str>, symbol: &str| full_name(device, symbol) == entry;
+        let by_part = |device: Option<&str>, symbol: &str| symbol == entry || device == Some(entry);
+        for wanted in [&exact as &dyn Fn(Option<&str>, &str) -> bool, &by_part] {
+            let found = self.launchable(wanted)?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        Err(SelectError::Unknown {
+            name: entry.chars().take(200).collect(),
+            nearest: nearest::of(entry, names.iter().map(String::as_str)),
+            names,
+        })
+    }
+
+    /// Whether the module can be compiled for `target`.
+    ///
+    /// # Errors
+    /// An AIR or AIE module for the cpu, or an `aie.device` of another NPU or of none.
+    pub fn check_target(&self, target: Target) -> Result<(), TargetError> {
+        if target == Target::Cpu && self.level != Level::Linalg {
+            return Err(TargetError::Level { level: self.level });
+        }
+        for op in &self.devices {
+            let (spelling, line) = (op.spelling.clone(), op.line);
+            match &op.device {
+                None => return Err(TargetError::Device { spelling, line }),
+                Some(device) if device.target != target => {
+                    return Err(TargetError::Mismatch {
+                        spelling,
+                        target: device.target,
+                        wanted: target,
+                        line,
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The target that the module's own devices name, if they agree.
+    #[must_use]
+    pub fn target_hint(&self) -> Option<Target> {
+        let mut targets = self
+            .devices
+            .iter()
+            .map(|op| op.device.as_ref().map(|d| d.target));
+        let first = targets.next()??;
+        targets.all(|target| target == Some(first)).then_some(first)
+    }
+
+    /// The names of all kernels, launchable or not, in the file's order.
+    fn names(&self) -> Vec<String> {
+        let kernels = self.kernels.iter().map(|kernel| {
+            let device = kernel.device_symbol.as_deref();
+            (kernel.line, full_name(device, &kernel.symbol))
+        });
+        let refused = self
+            .refused
+            .iter()
+            .map(|it| (it.line, full_name(it.device.as_deref(), &it.symbol)));
+        let mut names: Vec<_> = kernels.chain(refused).collect();
+        names.sort_by_key(|(line, _)| *line);
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+
+    fn launchable(
+        &self,
+        wanted: impl Fn(Option<&str>, &str) -> bool,
+    ) -> Result<Vec<&Kernel>, SelectError> {
+        let refused = self
+            .refused
+            .iter()
+            .find(|it| wanted(it.device.as_deref(), &it.symbol));
+        if let Some(refused) = refused {
+            return Err(refused.reason.clone().into());
+        }
+        let kernels = self.kernels.iter();
+        Ok(kernels
+            .filter(|kernel| wanted(kernel.device_symbol.as_deref(), &kernel.symbol))
+            .collect())
+    }
+}
+
+fn full_name(device: Option<&str>, symbol: &str) -> String {
+    device.map_or_else(|| symbol.to_owned(), |device| format!("{device}:{symbol}"))
+}
+
+impl Kernel {
+    /// Sets which copies a launch owes the memory argument `name`, in place of what was inferred.
+    ///
+    /// # Errors
+    /// No argument of that name, or a scalar.
+    pub fn set_direction(&mut self, name: &str, direction: Direction) -> Result<(), ArgumentError> {
+        let name = name.strip_prefix('%').unwrap_or(name);
+        let kernel = &self.signature.name;
+        let unknown = |names: Vec<String>| ArgumentError::Unknown {
+            kernel: kernel.to_string(),
+            name: name.chars().take(200).collect(),
+            nearest: nearest::of(name, names.iter().map(String::as_str)),
+            names,
+        };
+        let parameters = self.signature.parameters.to_mut();
+        let Some(at) = parameters.iter().position(|it| it.name == name) else {
+            let names = parameters.iter().map(|it| it.name.to_string()).collect();
+            return Err(unknown(names));
+        };
+        match parameters
+            .get_mut(at)
+            .map(|it| (&mut it.kind, &it.mlir_type))
+        {
+            Some((Kind::Memory { direction: old, .. }, _)) => {
+                *old = direction;
+                Ok(())
+            }
+            Some((Kind::Scalar(_), mlir_type)) => Err(ArgumentError::Scalar {
+                kernel: kernel.to_string(),
+                name: name.to_owned(),
+                mlir_type: mlir_type.to_string(),
+            }),
+            None => Err(unknown(Vec::new())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The object files that a kernel names: `link_with`, `link_files`, `link_merge_files` and
+//! `elf_file`, on whatever operation they stand.
+
+use super::lexer::{Kind, Tokens};
+
+/// Whether the token at `index` is the key of such an attribute.
+fn is_key(tokens: &Tokens<'_>, index: usize) -> bool {
+    let key = match tokens.kind(index) {
+        Kind::Word => tokens.text(index),
+        Kind::Text => tokens.text(index).trim_matches('"'),
+        _ => return false,
+    };
+    matches!(
+        key,
+        "link_with" | "link_files" | "link_merge_files" | "elf_file"
+    )
+}
+
+/// Adds the files that the attribute at `index` names, if it is one that names files.
+pub(super) fn collect(tokens: &Tokens<'_>, index: usize, files: &mut Vec<String>) {
+    if !tokens.is(index + 1, b'=') || !is_key(tokens, index) {
+        return;
+    }
+    let value = index + 2;
+    let values = if tokens.is(value, b'[') {
+        value + 1..tokens.close(value)
+    } else {
+        value..value + 1
+    };
+    let names = values.filter(|i| tokens.kind(*i) == Kind::Text);
+    files.extend(names.map(|i| unescape(tokens.text(i))));
+}
+
+/// The content of a string literal: without its quotes, `\"`, `\\`, `\n`, `\t` and `\XX`
+/// resolved. Bytes that are no UTF-8 become U+FFFD, so that such a file is not found.
+pub(super) fn unescape(literal: &str) -> String {
+    let inside = literal.strip_prefix('"').unwrap_or(literal);
+    let inside = inside.strip_suffix('"').unwrap_or(inside);
+    if !inside.contains('\\') {
+        return inside.to_owned();
+    }
+    let mut bytes = Vec::with_capacity(inside.len());
+    let mut rest = inside.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        match rest.next() {
+            Some(b'n') => bytes.push(b'\n'),
+            Some(b't') => bytes.push(b'\t'),
+            Some(high) => {
+                let digit = |c: u8| {
+                    char::from(c)
+                        .to_digit(16)
+                        .and_then(|d| u8::try_from(d).ok())
+                };
+                let low = rest.clone().next();
+                match (digit(high), low.and_then(digit)) {
+                    (Some(high), Some(low)) => {
+                        rest.next();
+                        bytes.push(high << 4 | low);
+                    }
+                    _ => bytes.push(high),
+                }
+            }
+            None => {}
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lexer::lex;
+    use super::*;
+
+    fn files(text: &str) -> Vec<String> {
+        let tokens = lex(text).unwrap();
+        let mut files = Vec::new();
+        for index in 0..tokens.len() {
+            collect(&tokens, index, &mut files);
+        }
+        files
+    }
+
+    #[test]
+    fn every_spelling_is_found() {
+        assert_eq!(
+            files(
+                "aie.core(%t) { aie.end } {link_with=\"a.o\", elf_file = \"c.elf\"}\n\
+                 aie.core(%t) { aie.end } {link_files = [\"d.o\", \"e.o\"], link_merge_files = [\"f.ll\"]}\n\
+                 \"aie.core\"(%t) <{\"link_with\" = \"g.o\"}> : () -> ()"
+            ),
+            ["a.o", "c.elf", "d.o", "e.o", "f.ll", "g.o"]
+        );
+    }
+
+    #[test]
+    fn comments_strings_and_other_attributes_do_not_count() {
+        let text = "// link_with = \"a.o\"\nm {x = \"link_with = b.o\", link_with_mode = \"merge\", link_with = 3}";
+        assert_eq!(files(text), [""; 0]);
+    }
+
+    #[test]
+    fn escapes_are_resolved() {
+        assert_eq!(unescape(r#""a\\b\"c\22\C3\A9\n""#), "a\\b\"c\"é\n");
+        assert_eq!(unescape("\"\\"), "");
+    }
+}

@@ -1,0 +1,407 @@
+//! MLIR types as far as launchers and the cpu target need them: memrefs with element, shape,
+//! layout and memory space, and scalars. Anything else is kept as text; nothing fails.
+
+use npu_runtime::signature::ElementType;
+
+/// The type of one parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `memref<*xT>`: a pointer of Triton's.
+    Unranked {
+        /// What it points to.
+        element: Element,
+    },
+    /// `memref<4x?xT, layout, space>`.
+    Ranked {
+        /// One entry per dimension, outermost first; `None` is `?`.
+        shape: Vec<Option<u64>>,
+        /// What it holds.
+        element: Element,
+        /// How indices become addresses.
+        layout: Layout,
+        /// The memory space as written, if there is one.
+        memory_space: Option<String>,
+    },
+    /// A number passed by value.
+    Scalar(Element),
+    /// Any other type, as written.
+    Other(String),
+}
+
+/// A scalar type with its spelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// Its Rust counterpart; [`ElementType::Opaque`] where there is none.
+    pub kind: ElementType,
+    /// As MLIR writes it: `i8`, `si8` and `vector<4xf32>` are told apart by it.
+    pub spelling: String,
+}
+
+/// How the indices of a ranked memref become addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Row-major and contiguous.
+    Identity,
+    /// `strided<[…], offset: …>`, in elements.
+    Strided {
+        /// One entry per dimension; `None` is `?`.
+        strides: Vec<Option<i64>>,
+        /// The first element's position; `None` is `?`.
+        offset: Option<i64>,
+    },
+    /// An affine map or an attribute of a dialect, as written.
+    Other(String),
+}
+
+impl Type {
+    /// The element of a memref, or the scalar itself.
+    #[must_use]
+    pub const fn element(&self) -> Option<&Element> {
+        match self {
+            Self::Unranked { element } | Self::Ranked { element, .. } | Self::Scalar(element) => {
+                Some(element)
+            }
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl Element {
+    /// Reads an element type.
+    #[must_use]
+    pub fn parse(spelling: &str) -> Self {
+        let kind = match spelling {
+            "i1" => ElementType::I1,
+            "i8" | "si8" => ElementType::I8,
+            "i16" | "si16" => ElementType::I16,
+            "i32" | "si32" => ElementType::I32,
+            "i64" | "si64" => ElementType::I64,
+            "ui8" => ElementType::Ui8,
+            "ui16" => ElementType::Ui16,
+            "ui32" => ElementType::Ui32,
+            "ui64" => ElementType::Ui64,
+            "index" => ElementType::Index,
+            "f16" => ElementType::F16,
+            "bf16" => ElementType::Bf16,
+            "f32" => ElementType::F32,
+            "f64" => ElementType::F64,
+            _ => ElementType::Opaque,
+        };
+        Self {
+            kind,
+            spelling: spelling.to_owned(),
+        }
+    }
+}
+
+/// Reads a type; text that is no known type is [`Type::Other`].
+#[must_use]
+pub fn parse(text: &str) -> Type {
+    let text = text.trim();
+    if let Some(inside) = inside(text, "memref<") {
+        return memref(inside).unwrap_or_else(|| Type::Other(text.to_owned()));
+    }
+    let element = Element::parse(text);
+    if element.kind != ElementType::Opaque || is_builtin_number(text) {
+        return Type::Scalar(element);
+    }
+    Type::Other(text.to_owned())
+}
+
+/// Integers of any width and floats of any format: scalars, though not all have a Rust type.
+fn is_builtin_number(text: &str) -> bool {
+    let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit());
+    let integer = ["i", "si", "ui"]
+        .iter()
+        .any(|prefix| text.strip_prefix(prefix).is_some_and(digits));
+    let float = text.strip_prefix('f').is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_digit())
+            && rest.bytes().all(|c| c.is_ascii_alphanumeric())
+    });
+    integer || float || text == "tf32"
+}
+
+fn inside<'t>(text: &'t str, open: &str) -> Option<&'t str> {
+    text.strip_prefix(open)?.strip_suffix('>')
+}
+
+fn memref(inside: &str) -> Option<Type> {
+    let mut parts = split_at_commas(inside).into_iter().map(str::trim);
+    let first = parts.next()?;
+    if let Some(element) = first.strip_prefix('*') {
+        let element = element.trim_start().strip_prefix('x')?.trim();
+        return element_of(element).map(|element| Type::Unranked { element });
+    }
+    let (shape, element) = dimensions(first)?;
+    let element = element_of(element)?;
+    let (mut layout, mut memory_space) = (Layout::Identity, None);
+    for (position, part) in parts.enumerate() {
+        match layout_of(part) {
+            Some(found) if position == 0 => layout = found,
+            _ if memory_space.is_none() && !part.is_empty() => memory_space = Some(part.to_owned()),
+            _ => return None,
+        }
+    }
+    Some(Type::Ranked {
+        shape,
+        element,
+        layout,
+        memory_space,
+    })
+}
+
+fn element_of(text: &str) -> Option<Element> {
+    let plausible = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '!' || c == '(');
+    plausible.then(|| Element::parse(text))
+}
+
+/// Splits `4x?xf32` into its dimensions and `f32`.
+fn dimensions(mut text: &str) -> Option<(Vec<Option<u64>>, &str)> {
+    let mut shape = Vec::new();
+    loop {
+        text = text.trim_start();
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (dim, rest) = if let Some(rest) = text.strip_prefix('?') {
+            (None, rest)
+        } else if digits > 0 {
+            let (number, rest) = text.split_at_checked(digits)?;
+            (Some(number.parse().ok()?), rest)
+        } else {
+            return Some((shape, text));
+        };
+        shape.push(dim);
+        text = rest.trim_start().strip_prefix('x')?;
+    }
+}
+
+fn layout_of(text: &str) -> Option<Layout> {
+    if let Some(strided) = inside(text, "strided<") {
+        return Some(strided_layout(strided).unwrap_or_else(|| Layout::Other(text.to_owned())));
+    }
+    if let Some(map) = inside(text, "affine_map<") {
+        return Some(if is_identity(map) {
+            Layout::Identity
+        } else {
+            Layout::Other(text.to_owned())
+        });
+    }
+    // An alias (`#map`) has no dot; `#dialect.attribute` in this place is a memory space.
+    (text.starts_with('#') && !text.contains('.')).then(|| Layout::Other(text.to_owned()))
+}
+
+fn strided_layout(text: &str) -> Option<Layout> {
+    let (list, rest) = text.trim().strip_prefix('[')?.split_once(']')?;
+    let number = |text: &str| match text.trim() {
+        "?" => Some(None),
+        number => number.parse::<i64>().ok().map(Some),
+    };
+    let strides = match list.trim() {
+        "" => Vec::new(),
+        list => list.split(',').map(number).collect::<Option<_>>()?,
+    };
+    let offset = match rest.trim() {
+        "" => Some(0),
+        rest => {
+            let rest = rest.strip_prefix(',')?.trim_start();
+            number(
+                rest.strip_prefix("offset")?
+                    .trim_start()
+                    .strip_prefix(':')?,
+            )?
+        }
+    };
+    Some(Layout::Strided { strides, offset })
+}
+
+/// Whether the inside of `affine_map<…>` is `(d0, d1) -> (d0, d1)`.
+fn is_identity(map: &str) -> bool {
+    map_lists(map).is_some_and(|(dims, results)| dims == results)
+}
+
+/// Whether the inside of `affine_map<…>` only reorders its dimensions, each of them used once.
+pub(super) fn is_permutation(map: &str) -> bool {
+    map_lists(map).is_some_and(|(mut dims, mut results)| {
+        dims.sort_unstable();
+        results.sort_unstable();
+        dims.dedup();
+        dims == results
+    })
+}
+
+fn map_lists(map: &str) -> Option<(Vec<&str>, Vec<&str>)> {
+    let (dims, results) = map.split_once("->")?;
+    Some((list_in_parentheses(dims)?, list_in_parentheses(results)?))
+}
+
+fn list_in_parentheses(text: &str) -> Option<Vec<&str>> {
+    let inside = text.trim().strip_prefix('(')?.strip_suffix(')')?.trim();
+    if inside.is_empty() {
+        return Some(Vec::new());
+    }
+    Some(inside.split(',').map(str::trim).collect())
+}
+
+/// Splits at commas outside of brackets and strings.
+fn split_at_commas(text: &str) -> Vec<&str> {
+    let bytes = text.as_bytes();
+    let (mut parts, mut start, mut depth, mut at) = (Vec::new(), 0, 0usize, 0);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'<' | b'(' | b'[' | b'{' => depth += 1,
+            b'>' if at > 0 && bytes.get(at - 1) == Some(&b'-') => {}
+            b'>' | b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b'"' => {
+                at += 1;
+                while bytes.get(at).is_some_and(|c| *c != b'"') {
+                    at += 1 + usize::from(bytes.get(at) == Some(&b'\\'));
+                }
+            }
+            b',' if depth == 0 => {
+                parts.push(text.get(start..at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    parts.push(text.get(start..).unwrap_or_default());
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ranked(shape: &[Option<u64>], element: &str, layout: Layout, space: Option<&str>) -> Type {
+        Type::Ranked {
+            shape: shape.to_vec(),
+            element: Element::parse(element),
+            layout,
+            memory_space: space.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn memrefs_give_shape_element_layout_and_space() {
+        let identity = || Layout::Identity;
+        assert_eq!(
+            parse("memref<*xbf16>"),
+            Type::Unranked {
+                element: Element::parse("bf16")
+            }
+        );
+        assert_eq!(parse("memref<f32>"), ranked(&[], "f32", identity(), None));
+        assert_eq!(
+            parse("memref<4x?x0xsi8>"),
+            ranked(&[Some(4), None, Some(0)], "si8", identity(), None)
+        );
+        assert_eq!(
+            parse("memref<16xi32, 2 : i32>"),
+            ranked(&[Some(16)], "i32", identity(), Some("2 : i32"))
+        );
+        assert_eq!(
+            parse("memref<16xi32, #gpu.address_space<workgroup>>"),
+            ranked(
+                &[Some(16)],
+                "i32",
+                identity(),
+                Some("#gpu.address_space<workgroup>")
+            )
+        );
+        assert_eq!(
+            parse("memref<8xvector<4x2xf32>>"),
+            ranked(&[Some(8)], "vector<4x2xf32>", identity(), None)
+        );
+        assert_eq!(
+            parse("memref<8x!quant.uniform<i8:f32, 0.5>>"),
+            ranked(&[Some(8)], "!quant.uniform<i8:f32, 0.5>", identity(), None)
+        );
+    }
+
+    #[test]
+    fn layouts_are_told_apart() {
+        let strided = |strides: &[Option<i64>], offset| Layout::Strided {
+            strides: strides.to_vec(),
+            offset,
+        };
+        assert_eq!(
+            parse("memref<4x8xf32, strided<[?, 1], offset: ?>, 1>"),
+            ranked(
+                &[Some(4), Some(8)],
+                "f32",
+                strided(&[None, Some(1)], None),
+                Some("1")
+            )
+        );
+        assert_eq!(
+            parse("memref<4xf32, strided<[2]>>"),
+            ranked(&[Some(4)], "f32", strided(&[Some(2)], Some(0)), None)
+        );
+        assert_eq!(
+            parse("memref<4x4xf32, affine_map<(d0, d1) -> (d0, d1)>>"),
+            ranked(&[Some(4), Some(4)], "f32", Layout::Identity, None)
+        );
+        assert_eq!(
+            parse("memref<4x4xf32, affine_map<(d0, d1) -> (d1, d0)>>"),
+            ranked(
+                &[Some(4), Some(4)],
+                "f32",
+                Layout::Other("affine_map<(d0, d1) -> (d1, d0)>".into()),
+                None
+            )
+        );
+        assert_eq!(
+            parse("memref<4xf32, #map>"),
+            ranked(&[Some(4)], "f32", Layout::Other("#map".into()), None)
+        );
+    }
+
+    #[test]
+    fn scalars_keep_their_spelling() {
+        for text in ["i1", "ui8", "si64", "index", "f64", "i128", "f8E4M3FN"] {
+            assert_eq!(parse(text), Type::Scalar(Element::parse(text)));
+        }
+        assert_eq!(Element::parse("si8").kind, ElementType::I8);
+        assert_eq!(Element::parse("i4").kind, ElementType::Opaque);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_kept_as_text() {
+        for text in [
+            "tensor<4xf32>",
+            "vector<4xf32>",
+            "!llvm.ptr",
+            "memref<4x",
+            "memref<4xf32, 1, 2>",
+            "memref<>",
+            "memref<99999999999999999999xf32>",
+            "(i32) -> i32",
+            "",
+        ] {
+            assert_eq!(parse(text), Type::Other(text.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_reordering_maps_are_permutations() {
+        assert!(is_permutation("(d0, d1) -> (d1, d0)"));
+        assert!(is_permutation("() -> ()"));
+        for map in [
+            "(d0, d1) -> (d0)",
+            "(d0) -> (d0, d0)",
+            "(d0) -> (d0 + 1)",
+            "(d0)[s0] -> (d0)",
+        ] {
+            assert!(!is_permutation(map), "{map}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_some_type(text in "(memref<)?[0-9x?*<>,\\[\\]\"\\\\ a-z#é]{0,40}>?") {
+            let _ = parse(&text);
+        }
+    }
+}
