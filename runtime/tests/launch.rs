@@ -1,4 +1,11 @@
 //! Launches: right results, and a clear refusal of everything that does not fit.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that can't go on fails"
+)]
 
 mod support;
 
@@ -552,12 +559,11 @@ fn unsigned_parameters_and_scalar_flags_take_their_own_type_only() {
 #[test]
 fn a_kernel_and_its_buffers_may_be_dropped_in_any_order() {
     let (object, signature) = support::vecadd();
-    let device = Device::open(Runtime::Cpu).unwrap();
-    let kernel = Kernel::load(&device, &Artifact::bytes(object), signature).unwrap();
-    let mut buffer = device.buffer::<f32>(8).unwrap();
-    drop(device);
-    let twin = kernel.clone();
-    drop(kernel);
+    let (twin, mut buffer) = {
+        let device = Device::open(Runtime::Cpu).unwrap();
+        let kernel = Kernel::load(&device, &Artifact::bytes(object), signature).unwrap();
+        (kernel.clone(), device.buffer::<f32>(8).unwrap())
+    };
     let ones = [1.0_f32; 8];
     let args = &mut [
         Arg::input(&ones),

@@ -1,4 +1,11 @@
 //! Loading: the same content once, and nothing that is not what was promised.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that can't go on fails"
+)]
 
 mod support;
 
@@ -6,8 +13,10 @@ use npu_runtime::{Arg, Artifact, ArtifactFault, Device, Direction, ElementType, 
 use npu_runtime::{Kernel, Runtime, Signature};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
 use std::fs;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 use std::sync::LazyLock;
 use support::{compile, signature, unranked};
 
@@ -257,20 +266,33 @@ fn a_signature_that_is_not_the_artifact_s_is_refused() {
     assert!(error.to_string().contains("rebuild"), "{error}");
 }
 
+/// A process of its own that loads the counter and launches it, below `wrapper` and with
+/// temporary files in `temporary`.
+fn load_in_a_process(wrapper: &[&OsStr], temporary: &Path) -> Output {
+    let path = support::directory().join("kernel.so");
+    fs::write(&path, &COUNTER.0).unwrap();
+    let this = std::env::current_exe().unwrap();
+    let mut words = wrapper.iter().copied().chain([this.as_os_str()]);
+    Command::new(words.next().unwrap())
+        .args(words)
+        .args([
+            "--exact",
+            "load_and_count",
+            "--ignored",
+            "--test-threads=1",
+            "--nocapture",
+        ])
+        .env("TMPDIR", temporary)
+        .env("XDG_RUNTIME_DIR", temporary)
+        .env("NPU_TEST_KERNEL", path)
+        .output()
+        .unwrap()
+}
+
 /// What a sandbox or a full disk leaves: no place to write a file to.
 #[test]
 fn a_kernel_is_loaded_where_no_temporary_file_can_be_written() {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "load_and_count", "--ignored", "--test-threads=1"])
-        .env("TMPDIR", "/proc/none")
-        .env("XDG_RUNTIME_DIR", "/proc/none")
-        .env("NPU_TEST_KERNEL", {
-            let path = support::directory().join("kernel.so");
-            fs::write(&path, &COUNTER.0).unwrap();
-            path
-        })
-        .output()
-        .unwrap();
+    let output = load_in_a_process(&[], Path::new("/proc/none"));
     assert!(
         output.status.success(),
         "{}",
@@ -278,8 +300,35 @@ fn a_kernel_is_loaded_where_no_temporary_file_can_be_written() {
     );
 }
 
+/// strace makes a system of it that has no memfd_create, or that lets none be made.
 #[test]
-#[ignore = "run by the test above, in an environment of its own"]
+fn a_kernel_is_loaded_from_a_private_file_where_memory_can_not_be_executed() {
+    let Some(strace) = support::tool("strace") else {
+        return;
+    };
+    let temporary = support::directory();
+    for error in ["ENOSYS", "EACCES"] {
+        let inject = format!("inject=memfd_create:error={error}");
+        let trace = ["-f", "-o", "/dev/null", "-e", &inject].map(OsStr::new);
+        let wrapper: Vec<&OsStr> = [strace.as_os_str()].into_iter().chain(trace).collect();
+        let output = load_in_a_process(&wrapper, &temporary);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(
+            text.contains(&format!("mapped from {}", temporary.display())),
+            "{text}"
+        );
+        // It is gone, and so is its directory.
+        assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+    }
+}
+
+#[test]
+#[ignore = "run by the tests above, in an environment of its own"]
 fn load_and_count() {
     let Some(path) = std::env::var_os("NPU_TEST_KERNEL") else {
         return;
@@ -288,6 +337,14 @@ fn load_and_count() {
     let artifact = Artifact::bytes(fs::read(path).unwrap());
     let kernel = load(&artifact, signature("count", false, parameters)).unwrap();
     assert_eq!(count(&kernel), -999);
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let mapped = maps
+        .lines()
+        .find(|line| line.contains("kernel") && line.contains("(deleted)"));
+    let name = mapped
+        .and_then(|line| line.split_whitespace().nth(5))
+        .unwrap();
+    println!("mapped from {name}");
 }
 
 proptest! {

@@ -1,5 +1,12 @@
 //! After the first launch of a kernel on a thread, a launch allocates nothing and makes no system
 //! call.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that can't go on fails"
+)]
 
 mod support;
 
@@ -79,16 +86,17 @@ fn a_launch_allocates_nothing_on_one_thread_or_many() {
         let kernel = load(object.clone(), threads);
         let input = vec![1.5_f32; 256 * programs as usize];
         let mut output = vec![0.0_f32; 256 * programs as usize];
-        // Every worker has met the kernel after a few launches.
-        for _ in 0..50 {
-            launch(&kernel, programs, &input, &mut output);
-        }
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
-        for _ in 0..20 {
-            launch(&kernel, programs, &input, &mut output);
-        }
-        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
-        assert_eq!(allocations, 0, "{threads} threads, {programs} programs");
+        // A worker meets the kernel when the system lets it run, which is soon but not at once.
+        let allocates = || {
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            for _ in 0..20 {
+                launch(&kernel, programs, &input, &mut output);
+            }
+            ALLOCATIONS.load(Ordering::Relaxed) != before
+        };
+        let rounds = std::iter::repeat_with(allocates).take(50);
+        let steady = rounds.take_while(|allocates| *allocates).count() < 50;
+        assert!(steady, "{threads} threads, {programs} programs");
         assert!(output.iter().all(|&x| x == 3.0));
     }
 }

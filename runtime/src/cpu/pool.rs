@@ -174,3 +174,54 @@ impl Drop for Posted<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicUsize;
+
+    /// All threads of this process share the pool, so these tests take turns.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn work_runs_on_the_caller_and_on_workers_at_the_same_time() {
+        let _turn = TURN.lock().unwrap();
+        for _ in 0..if cfg!(miri) { 2 } else { 200 } {
+            // Three threads meet, or this would never end.
+            let meeting = Barrier::new(3);
+            share(2, &|| {
+                meeting.wait();
+            });
+        }
+    }
+
+    #[test]
+    fn nothing_runs_after_it_has_returned() {
+        let _turn = TURN.lock().unwrap();
+        for _ in 0..if cfg!(miri) { 2 } else { 500 } {
+            let calls = AtomicUsize::new(0);
+            share(3, &|| {
+                calls.fetch_add(1, Ordering::Relaxed);
+            });
+            let after = calls.load(Ordering::Relaxed);
+            assert!((1..=4).contains(&after));
+            thread::yield_now();
+            assert_eq!(calls.load(Ordering::Relaxed), after);
+        }
+    }
+
+    #[test]
+    fn a_caller_that_finds_the_pool_taken_works_alone() {
+        let _turn = TURN.lock().unwrap();
+        let inner = AtomicUsize::new(0);
+        share(0, &|| {
+            let this = thread::current().id();
+            share(8, &|| {
+                assert_eq!(thread::current().id(), this);
+                inner.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(inner.into_inner(), 1);
+    }
+}
