@@ -63,7 +63,7 @@ pub enum BuildError {
         /// The file.
         path: PathBuf,
         /// Where.
-        source: triton::Mismatch,
+        source: ArgumentError,
     },
     /// Nobody said what to build for.
     #[error("{}: the MLIR does not say which target it is for; choose with --target cpu, npu1 or npu2, or `target` in npu-build.toml", path.display())]

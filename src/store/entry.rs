@@ -32,7 +32,7 @@ pub struct Artifact {
     /// Of the content.
     pub digest: Digest,
     /// Where it could not go into the cache: what deletes it in the end.
-    pub(super) temporary: Option<Arc<TempDir>>,
+    pub(super) _temporary: Option<Arc<TempDir>>,
 }
 
 /// What was found under a key.
@@ -116,7 +116,7 @@ fn verify(
                 path,
                 size: record.size,
                 digest: record.sha256,
-                temporary: None,
+                _temporary: None,
             })
         })
         .collect()

@@ -444,7 +444,7 @@ fn artifacts(
             path: directory.join(output.name),
             size: file.size,
             digest: file.digest,
-            temporary: temporary.cloned(),
+            _temporary: temporary.cloned(),
         })
         .collect()
 }
