@@ -1,4 +1,5 @@
 //! What changes a fingerprint, what does not, and when the memo has to look again.
+#[cfg(test)]
 #[path = "toolchain_fakes/mod.rs"]
 mod fakes;
 
@@ -77,6 +78,25 @@ fn a_touched_tool_is_read_again_and_is_the_same() {
     assert_eq!(sandbox.discover(&search).unwrap(), before);
     let read = sandbox.asking.read.borrow().clone();
     assert_eq!(read, [bin.join("clang")]);
+}
+
+#[test]
+fn a_change_that_keeps_size_and_mtime_is_noticed() {
+    let sandbox = Sandbox::new();
+    sandbox.install("llvm", "22.1.8");
+    let search = sandbox.search(&["llvm/bin"]);
+    let before = sandbox.discover(&search).unwrap();
+    let path = sandbox.path("llvm/lib/libMLIR.so.1");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    File::open(&path).unwrap().set_modified(modified).unwrap();
+    let after = sandbox.discover(&search).unwrap();
+    assert_ne!(
+        before.mlir_opt.identity.digest,
+        after.mlir_opt.identity.digest
+    );
 }
 
 #[test]
@@ -263,7 +283,7 @@ fn the_memo_outlives_the_process_and_is_written_only_when_it_changed() {
     sandbox.memo.borrow_mut().save();
     let text = std::fs::read_to_string(stored().unwrap()).unwrap();
     assert_eq!(
-        text.matches(r#""search":"#).count(),
+        text.matches(r#""found":"#).count(),
         1,
         "the new discovery replaces the old one"
     );

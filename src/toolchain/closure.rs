@@ -59,6 +59,9 @@ struct Walk<'a> {
     tool: &'a Path,
 }
 
+/// A library that the loader would take, and what it says.
+type Found = (PathBuf, Dynamic);
+
 /// A program or library of one process.
 struct Object {
     path: PathBuf,
@@ -200,7 +203,7 @@ impl Walk<'_> {
         library: &OsStr,
         objects: &[Object],
         asking: usize,
-    ) -> Result<Option<(PathBuf, Dynamic)>, Reason> {
+    ) -> Result<Option<Found>, Reason> {
         let Some(object) = objects.get(asking) else {
             return Ok(None);
         };
@@ -239,9 +242,16 @@ impl Walk<'_> {
         directory: &Path,
         library: &OsStr,
         wanted: &Dynamic,
-    ) -> Result<Option<(PathBuf, Dynamic)>, Reason> {
-        for place in Loader::places(directory, library, self.watch) {
-            if let Some(found) = self.open(place, wanted)? {
+    ) -> Result<Option<Found>, Reason> {
+        for directory in loader::with_hwcaps(directory, self.watch) {
+            let path = directory.join(library);
+            // The directory is watched, so a name that is not in it need not be.
+            let is_there = std::fs::symlink_metadata(&path).is_ok();
+            if let Some(found) = if is_there {
+                self.open(path, wanted)?
+            } else {
+                None
+            } {
                 return Ok(Some(found));
             }
         }
@@ -250,11 +260,7 @@ impl Walk<'_> {
 
     /// The library at `path`, if there is one that the loader would take: it goes on with its search
     /// past what it can't open and past other architectures, but gives up at a damaged file.
-    fn open(
-        &mut self,
-        path: PathBuf,
-        wanted: &Dynamic,
-    ) -> Result<Option<(PathBuf, Dynamic)>, Reason> {
+    fn open(&mut self, path: PathBuf, wanted: &Dynamic) -> Result<Option<Found>, Reason> {
         if self.watch.see(&path).is_none() || !path.is_file() {
             return Ok(None);
         }

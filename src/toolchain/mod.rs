@@ -9,6 +9,7 @@ mod base;
 mod closure;
 mod elf;
 mod examine;
+mod lazy;
 mod llvm;
 mod loader;
 mod memo;
