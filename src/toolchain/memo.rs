@@ -80,7 +80,8 @@ impl Default for Memo {
 
 impl Memo {
     /// The memo in `directory`, empty if there is none that can be used. With `None` nothing is
-    /// kept beyond the process.
+    /// kept beyond the process. Only the user may be able to write there: tools are executed from
+    /// where the memo says they are.
     #[must_use]
     pub fn load(directory: Option<&Path>) -> Self {
         let stored = directory.and_then(|directory| read(&directory.join(FILE)));
