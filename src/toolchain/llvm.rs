@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Llvm {
     /// The directory that the tools are in.
-    #[serde(with = "super::place")]
+    #[serde(with = "super::stored_path")]
     pub bin: PathBuf,
     /// The version of all three tools.
     pub version: String,

@@ -54,7 +54,7 @@ struct Files {
 
 /// The content of one file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Digested(#[serde(with = "super::place")] PathBuf, Stamp, Digest);
+struct Digested(#[serde(with = "super::stored_path")] PathBuf, Stamp, Digest);
 
 /// What a search came to.
 #[derive(Debug, Serialize, Deserialize)]
