@@ -1,4 +1,5 @@
 //! Which installation is chosen, and why the others are not.
+#[cfg(test)]
 #[path = "toolchain_fakes/mod.rs"]
 mod fakes;
 

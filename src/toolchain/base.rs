@@ -27,6 +27,7 @@ const BASE: &[&str] = &[
     "libexpat",
     "libffi",
     "libgcc_s",
+    "libjansson",
     "liblzma",
     "libm",
     "libmd",

@@ -23,8 +23,8 @@ use super::stamp::{Stamp, Watch};
 const MAX_FILES: usize = 512;
 /// As much of a script is searched for programs.
 const MAX_SCRIPT: u64 = 64 * 1024;
-/// Scripts may call scripts; Linux gives up at this depth of interpreters too.
-const MAX_DEPTH: usize = 4;
+/// Scripts may call scripts, but not without end.
+const MAX_DEPTH: usize = 16;
 
 /// A file of a program, under the name by which it is known on every machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,9 @@ struct Walk<'a> {
     parts: Vec<Part>,
     tool: &'a Path,
 }
+
+/// A library that the loader would take, and what it says.
+type Found = (PathBuf, Dynamic);
 
 /// A program or library of one process.
 struct Object {
@@ -97,22 +100,22 @@ impl Walk<'_> {
         let no_program = || Reason::NoProgram {
             file: path.to_owned(),
         };
+        if !is_program(path) {
+            return Err(no_program());
+        }
         let mut file = File::open(path).map_err(unreadable)?;
         let mut start = Vec::new();
-        (&mut file)
-            .take(MAX_SCRIPT)
-            .read_to_end(&mut start)
-            .map_err(unreadable)?;
-        if start.starts_with(b"#!") && depth < MAX_DEPTH {
+        let mut head = (&mut file).take(MAX_SCRIPT);
+        head.read_to_end(&mut start).map_err(unreadable)?;
+        if start.starts_with(b"#!") {
             return self.script(&start, depth);
         }
         let dynamic = Dynamic::read(file).ok_or_else(no_program)?;
         // The loader takes a program's origin from /proc/self/exe, which has no symlinks.
         let real = std::fs::canonicalize(path).map_err(unreadable)?;
-        let origin = real.parent().unwrap_or(Path::new("/")).to_owned();
         self.libraries(Object {
             path: path.to_owned(),
-            origin,
+            origin: directory_of(&real),
             dynamic,
             loader: None,
         })
@@ -121,26 +124,18 @@ impl Walk<'_> {
     /// A script is what its text, its interpreter and the programs that it names are. Only absolute
     /// names can be seen without executing it.
     fn script(&mut self, text: &[u8], depth: usize) -> Result<(), Reason> {
-        let mut lines = text.splitn(2, |byte| *byte == b'\n');
-        let (shebang, body) = (
-            lines.next().unwrap_or_default(),
-            lines.next().unwrap_or_default(),
-        );
-        let interpreter = words(shebang.get(2..).unwrap_or_default()).next();
-        for (path, is_interpreter) in interpreter
-            .map(|path| (path, true))
-            .into_iter()
-            .chain(words(body).map(|path| (path, false)))
-        {
-            let path = Path::new(OsStr::from_bytes(path));
-            let Some(name) = path
-                .file_name()
-                .filter(|name| path.is_absolute() && !is_shell(name.as_bytes()))
-            else {
+        let end_of_line = text.iter().position(|byte| *byte == b'\n');
+        let (first, body) = text.split_at(end_of_line.unwrap_or(text.len()));
+        let interpreter = words(first.get(2..).unwrap_or_default()).next();
+        for path in interpreter.into_iter().chain(words(body)) {
+            let name = path.file_name().unwrap_or_default();
+            if !path.is_absolute() || is_shell(name.as_bytes()) || depth >= MAX_DEPTH {
                 continue;
-            };
-            if is_interpreter || is_program(path) {
+            }
+            if is_program(path) {
                 self.program(name.to_string_lossy().into_owned(), path, depth + 1)?;
+            } else if !path.exists() {
+                self.watch.see(path);
             }
         }
         Ok(())
@@ -150,12 +145,8 @@ impl Walk<'_> {
     /// again, so the order decides what is found.
     fn libraries(&mut self, program: Object) -> Result<(), Reason> {
         let mut loaded: BTreeSet<OsString> = BTreeSet::new();
-        let mut files: BTreeSet<(u64, u64)> = self
-            .watch
-            .see(&program.path)
-            .iter()
-            .map(Stamp::file)
-            .collect();
+        let stamp = self.watch.see(&program.path);
+        let mut files: BTreeSet<(u64, u64)> = stamp.iter().map(Stamp::file).collect();
         let mut objects = vec![program];
         let mut next = 0;
         while let Some(object) = objects.get(next) {
@@ -167,24 +158,15 @@ impl Walk<'_> {
                     return Err(not_found(&library, objects.get(next)));
                 };
                 loaded.extend(dynamic.soname.clone());
-                if !self
-                    .watch
-                    .see(&path)
-                    .iter()
-                    .all(|stamp| files.insert(stamp.file()))
-                {
+                let stamp = self.watch.see(&path);
+                if !stamp.is_some_and(|stamp| files.insert(stamp.file())) {
                     continue;
                 }
-                let name = Path::new(&library)
-                    .file_name()
-                    .unwrap_or(&library)
-                    .to_string_lossy()
-                    .into_owned();
-                self.add(name, &path)?;
-                let origin = path.parent().unwrap_or(Path::new("/")).to_owned();
+                let name = Path::new(&library).file_name().unwrap_or(&library);
+                self.add(name.to_string_lossy().into_owned(), &path)?;
                 objects.push(Object {
+                    origin: directory_of(&path),
                     path,
-                    origin,
                     dynamic,
                     loader: Some(next),
                 });
@@ -200,7 +182,7 @@ impl Walk<'_> {
         library: &OsStr,
         objects: &[Object],
         asking: usize,
-    ) -> Result<Option<(PathBuf, Dynamic)>, Reason> {
+    ) -> Result<Option<Found>, Reason> {
         let Some(object) = objects.get(asking) else {
             return Ok(None);
         };
@@ -239,9 +221,14 @@ impl Walk<'_> {
         directory: &Path,
         library: &OsStr,
         wanted: &Dynamic,
-    ) -> Result<Option<(PathBuf, Dynamic)>, Reason> {
-        for place in Loader::places(directory, library, self.watch) {
-            if let Some(found) = self.open(place, wanted)? {
+    ) -> Result<Option<Found>, Reason> {
+        for directory in loader::with_hwcaps(directory, self.watch) {
+            let path = directory.join(library);
+            // The directory is watched, so a name that is not in it need not be.
+            if std::fs::symlink_metadata(&path).is_err() {
+                continue;
+            }
+            if let Some(found) = self.open(path, wanted)? {
                 return Ok(Some(found));
             }
         }
@@ -250,11 +237,7 @@ impl Walk<'_> {
 
     /// The library at `path`, if there is one that the loader would take: it goes on with its search
     /// past what it can't open and past other architectures, but gives up at a damaged file.
-    fn open(
-        &mut self,
-        path: PathBuf,
-        wanted: &Dynamic,
-    ) -> Result<Option<(PathBuf, Dynamic)>, Reason> {
+    fn open(&mut self, path: PathBuf, wanted: &Dynamic) -> Result<Option<Found>, Reason> {
         if self.watch.see(&path).is_none() || !path.is_file() {
             return Ok(None);
         }
@@ -301,13 +284,18 @@ fn not_found(library: &OsStr, asking: Option<&Object>) -> Reason {
     }
 }
 
-/// The words of a line of shell or Python that could be paths.
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn directory_of(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new("/")).to_owned()
+}
+
+/// The words of a script that could be paths.
+fn words(text: &[u8]) -> impl Iterator<Item = &Path> {
     let is_path = |byte: &u8| {
         byte.is_ascii_alphanumeric() || b"/._-+@%,:~".contains(byte) || !byte.is_ascii()
     };
     text.split(move |byte| !is_path(byte))
         .filter(|word| !word.is_empty())
+        .map(|word| Path::new(OsStr::from_bytes(word)))
 }
 
 #[cfg(test)]

@@ -69,8 +69,8 @@ where
         },
         ..Dynamic::default()
     };
-    // With PN_XNUM or more headers the count is elsewhere; nothing real has that many.
-    if header.e_phnum(endian) >= elf::PN_XNUM {
+    // So many headers that their count is elsewhere: nothing real has.
+    if header.e_phnum(endian) == elf::PN_XNUM {
         return None;
     }
     let segments = header.program_headers(endian, data).ok()?;

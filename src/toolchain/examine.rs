@@ -124,7 +124,7 @@ impl<'a> Examination<'a> {
             let digest = digest?;
             self.digests.insert(path.clone(), digest);
             if self.watch.may_remember(&stamp) {
-                remembered.push((path.clone(), (stamp, digest)));
+                remembered.push((path.clone(), stamp, digest));
             }
         }
         self.memo.remember_digests(remembered);

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::examine::Examination;
+use super::loader;
 use super::places::{self, Place};
 use super::{Memo, NotFound, Probe, Reason, Rejected, Tool};
 use crate::digest::{Digest, Hasher};
@@ -27,7 +28,7 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Llvm {
     /// The directory that the tools are in.
-    #[serde(with = "super::place")]
+    #[serde(with = "super::stored_path")]
     pub bin: PathBuf,
     /// The version of all three tools.
     pub version: String,
@@ -89,6 +90,8 @@ impl Search {
             .as_ref()
             .map(|configured| configured.directory.as_os_str());
         let mut hasher = Hasher::new();
+        // A home directory may be shared by machines whose processors load other libraries.
+        hasher.update([loader::level()]);
         for value in [
             configured,
             self.mlir_install_dir.as_deref(),
@@ -160,7 +163,7 @@ impl Llvm {
         }
     }
 
-    /// Every installation of the search, in its order: the first that is usable is the one that
+    /// Every place of the search, in its order: the first that is usable is the one that
     /// [`Llvm::discover`] chooses.
     pub fn candidates(search: &Search, memo: &mut Memo, probe: &dyn Probe) -> Vec<Candidate> {
         examine(search, &mut Examination::new(memo, probe), false)
@@ -190,17 +193,19 @@ fn examine(search: &Search, examination: &mut Examination<'_>, only_first: bool)
             }
         };
         for place in places {
-            if candidates
-                .iter()
-                .any(|(known, _)| *known == place.directory)
-            {
-                continue;
-            }
-            let outcome = judge(&place, search, examination);
-            let is_usable = outcome.is_ok();
-            candidates.push((place.directory, outcome));
-            if is_usable && only_first {
-                return candidates;
+            for place in place.resolved(MLIR_OPT, &mut examination.watch) {
+                if candidates
+                    .iter()
+                    .any(|(known, _)| *known == place.directory)
+                {
+                    continue;
+                }
+                let outcome = judge(&place, search, examination);
+                let is_usable = outcome.is_ok();
+                candidates.push((place.directory, outcome));
+                if is_usable && only_first {
+                    return candidates;
+                }
             }
         }
     }
@@ -254,7 +259,8 @@ fn judge(
 }
 
 /// The linker that clang would execute. It answers with a bare name where it leaves the search to
-/// the system; then `PATH` is searched, and what execvp(3) searches without one.
+/// the system; then `PATH` is searched, and what execvp(3) searches without one. Where it looked is
+/// not watched: should another linker appear there, the one that is known is still what is executed.
 fn linker(
     clang: &Path,
     search: &Search,

@@ -54,21 +54,24 @@ impl Loader {
             .get(library)
             .cloned()
     }
+}
 
-    /// The paths at which `library` may be in `directory`, best first.
-    pub(super) fn places(directory: &Path, library: &OsStr, watch: &mut Watch) -> Vec<PathBuf> {
-        let hwcaps = directory.join(HWCAPS);
-        let mut places = Vec::new();
-        if watch.see(&hwcaps).is_some() {
-            places.extend(
-                levels()
-                    .iter()
-                    .map(|level| hwcaps.join(level).join(library)),
-            );
-        }
-        places.push(directory.join(library));
-        places
+/// The directories that stand for `directory`, best first: those for newer processors, and itself.
+/// None if it is not there.
+pub(super) fn with_hwcaps(directory: &Path, watch: &mut Watch) -> Vec<PathBuf> {
+    // The stamp of a directory stands for all names that are not in it.
+    if watch.see(directory).is_none() {
+        return Vec::new();
     }
+    let hwcaps = directory.join(HWCAPS);
+    let is_there = std::fs::symlink_metadata(&hwcaps).is_ok();
+    let levels = levels()
+        .iter()
+        .filter(|_| is_there)
+        .map(|level| hwcaps.join(level));
+    let mut directories: Vec<PathBuf> = levels.filter(|level| watch.see(level).is_some()).collect();
+    directories.push(directory.to_owned());
+    directories
 }
 
 /// The directories of an RPATH or RUNPATH, with `$ORIGIN`, `$LIB` and `$PLATFORM` filled in.
@@ -151,6 +154,11 @@ fn levels() -> &'static [&'static str] {
         3
     };
     LEVELS.get(missing..).unwrap_or_default()
+}
+
+/// How many such levels this processor has: it may decide which libraries are loaded.
+pub(super) fn level() -> u8 {
+    u8::try_from(levels().len()).unwrap_or(u8::MAX)
 }
 
 /// glibc has such levels for few other architectures, and none with an NPU.

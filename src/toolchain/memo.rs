@@ -4,7 +4,7 @@
 //! time and nothing else. A record is used only while every file that it depends on has the same
 //! stamp (device, inode, size, mtime, ctime) and every path that was absent still is.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,14 +13,20 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use super::lazy::Lazy;
 use super::llvm::Llvm;
 use super::stamp::{Stamp, Watched, all_hold};
 use crate::digest::Digest;
 
 /// The file's name in the directory that the caller gives.
 const FILE: &str = "toolchain-memo";
-/// How its first line begins; the SHA-256 of all that follows that line ends it.
-const HEADER: &str = "npu-build toolchain memo 1 ";
+/// How its first line begins; the SHA-256 of all that follows that line ends it. Then follow a line
+/// with the files in JSON, and one for each discovery: its search, a space, and JSON.
+const HEADER: &str = concat!(
+    "npu-build ",
+    env!("CARGO_PKG_VERSION"),
+    " toolchain memo 1 "
+);
 /// A larger file is not a memo.
 const MAX_BYTES: u64 = 1 << 20;
 /// How many of each kind are kept, newest last.
@@ -33,37 +39,40 @@ const MAX_VERSIONS: usize = 128;
 pub struct Memo {
     directory: Option<PathBuf>,
     now: fn() -> SystemTime,
-    records: Records,
+    files: Lazy<Files>,
+    discoveries: Vec<(Digest, Lazy<Discovery>)>,
     changed: bool,
 }
 
+/// What is known of files and tools, whichever search found them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Records {
-    discoveries: Vec<Discovery>,
+struct Files {
     digests: Vec<Digested>,
     versions: Vec<(Digest, String)>,
 }
 
-/// What a search, known by its digest, came to.
+/// The content of one file.
 #[derive(Debug, Serialize, Deserialize)]
+struct Digested(#[serde(with = "super::stored_path")] PathBuf, Stamp, Digest);
+
+/// What a search came to.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Discovery {
-    search: Digest,
     watched: Vec<Watched>,
     found: Llvm,
 }
 
-/// The content of one file.
-#[derive(Debug, Serialize, Deserialize)]
-struct Digested(#[serde(with = "super::place")] PathBuf, Stamp, Digest);
-
 impl Default for Memo {
     /// An empty memo that lives as long as the process.
     fn default() -> Self {
+        let files = Lazy::from_value(Files::default());
         Self {
             directory: None,
             now: SystemTime::now,
-            records: Records::default(),
+            files,
+            discoveries: Vec::new(),
             changed: false,
         }
     }
@@ -71,16 +80,14 @@ impl Default for Memo {
 
 impl Memo {
     /// The memo in `directory`, empty if there is none that can be used. With `None` nothing is
-    /// kept beyond the process.
+    /// kept beyond the process. Only the user may be able to write there: tools are executed from
+    /// where the memo says they are.
     #[must_use]
     pub fn load(directory: Option<&Path>) -> Self {
-        let records = directory
-            .and_then(|directory| read(&directory.join(FILE)))
-            .unwrap_or_default();
+        let stored = directory.and_then(|directory| read(&directory.join(FILE)));
         Self {
             directory: directory.map(Path::to_owned),
-            records,
-            ..Self::default()
+            ..stored.unwrap_or_default()
         }
     }
 
@@ -100,17 +107,33 @@ impl Memo {
         let Some(directory) = &self.directory else {
             return;
         };
-        self.records
-            .discoveries
-            .retain(|discovery| all_hold(&discovery.watched));
-        self.records
+        self.discoveries.retain_mut(|(_, discovery)| {
+            discovery
+                .get()
+                .is_some_and(|discovery| all_hold(&discovery.watched))
+        });
+        keep_last(&mut self.discoveries, MAX_DISCOVERIES);
+        let files = self.files.get_or_default();
+        files
             .digests
             .retain(|Digested(path, stamp, _)| Stamp::of(path).as_ref() == Some(stamp));
-        keep_last(&mut self.records.discoveries, MAX_DISCOVERIES);
-        keep_last(&mut self.records.digests, MAX_DIGESTS);
-        keep_last(&mut self.records.versions, MAX_VERSIONS);
+        keep_last(&mut files.digests, MAX_DIGESTS);
+        keep_last(&mut files.versions, MAX_VERSIONS);
         // Nobody depends on the outcome: the next run finds the old memo or the new one.
-        let _ = write(directory, &self.records);
+        let _ = self.write(directory);
+    }
+
+    fn write(&self, directory: &Path) -> std::io::Result<()> {
+        let mut body = self.files.to_text()?;
+        for (search, discovery) in &self.discoveries {
+            body.extend(["\n", &search.to_string(), " ", &discovery.to_text()?]);
+        }
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        writeln!(file, "{HEADER}{}", Digest::of(&body))?;
+        file.write_all(body.as_bytes())?;
+        file.persist(directory.join(FILE))
+            .map_err(|error| error.error)?;
+        Ok(())
     }
 
     pub(super) fn now(&self) -> SystemTime {
@@ -118,12 +141,12 @@ impl Memo {
     }
 
     /// What an earlier search found, if a new one is sure to find the same.
-    pub(super) fn discovery(&self, search: Digest) -> Option<&Llvm> {
-        let discovery = self
-            .records
+    pub(super) fn discovery(&mut self, search: Digest) -> Option<&Llvm> {
+        let (_, discovery) = self
             .discoveries
-            .iter()
-            .find(|known| known.search == search)?;
+            .iter_mut()
+            .find(|(known, _)| *known == search)?;
+        let discovery = discovery.get()?;
         all_hold(&discovery.watched).then_some(&discovery.found)
     }
 
@@ -134,44 +157,38 @@ impl Memo {
         found: Llvm,
     ) {
         self.changed = true;
-        self.records
-            .discoveries
-            .retain(|known| known.search != search);
-        self.records.discoveries.push(Discovery {
-            search,
-            watched,
-            found,
-        });
+        self.discoveries.retain(|(known, _)| *known != search);
+        self.discoveries
+            .push((search, Lazy::from_value(Discovery { watched, found })));
     }
 
-    pub(super) fn digest(&self, path: &Path, stamp: &Stamp) -> Option<Digest> {
+    /// The content of a file, if it still has this stamp.
+    pub(super) fn digest(&mut self, path: &Path, stamp: &Stamp) -> Option<Digest> {
         let known = self
-            .records
+            .files
+            .get()?
             .digests
             .iter()
             .find(|Digested(known, ..)| known == path)?;
         (known.1 == *stamp).then_some(known.2)
     }
 
-    pub(super) fn remember_digests(
-        &mut self,
-        digests: impl IntoIterator<Item = (PathBuf, (Stamp, Digest))>,
-    ) {
-        let new: BTreeMap<_, _> = digests.into_iter().collect();
+    pub(super) fn remember_digests(&mut self, digests: Vec<(PathBuf, Stamp, Digest)>) {
+        let new: BTreeSet<&Path> = digests.iter().map(|(path, ..)| path.as_path()).collect();
         self.changed |= !new.is_empty();
-        self.records
-            .digests
-            .retain(|Digested(path, ..)| !new.contains_key(path));
-        self.records.digests.extend(
-            new.into_iter()
-                .map(|(path, (stamp, digest))| Digested(path, stamp, digest)),
+        let known = &mut self.files.get_or_default().digests;
+        known.retain(|Digested(path, ..)| !new.contains(path.as_path()));
+        known.extend(
+            digests
+                .into_iter()
+                .map(|(path, stamp, digest)| Digested(path, stamp, digest)),
         );
     }
 
     /// What the tool with this fingerprint answered to `--version`: the same on every machine.
-    pub(super) fn version(&self, fingerprint: Digest) -> Option<&str> {
-        self.records
-            .versions
+    pub(super) fn version(&mut self, fingerprint: Digest) -> Option<&str> {
+        let versions = &self.files.get()?.versions;
+        versions
             .iter()
             .find(|(known, _)| *known == fingerprint)
             .map(|(_, version)| version.as_str())
@@ -180,7 +197,8 @@ impl Memo {
     pub(super) fn remember_version(&mut self, fingerprint: Digest, version: &str) {
         if self.version(fingerprint).is_none() {
             self.changed = true;
-            self.records
+            self.files
+                .get_or_default()
                 .versions
                 .push((fingerprint, version.to_owned()));
         }
@@ -191,7 +209,7 @@ fn keep_last<T>(records: &mut Vec<T>, count: usize) {
     records.drain(..records.len().saturating_sub(count));
 }
 
-fn read(path: &Path) -> Option<Records> {
+fn read(path: &Path) -> Option<Memo> {
     // Neither a symlink nor a FIFO that somebody left there can lead or hold us anywhere.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).ok()?;
@@ -209,7 +227,8 @@ fn read(path: &Path) -> Option<Records> {
     parse(&bytes)
 }
 
-fn parse(bytes: &[u8]) -> Option<Records> {
+/// Checks the whole and leaves the parts to be read when they are asked for.
+fn parse(bytes: &[u8]) -> Option<Memo> {
     let rest = bytes.strip_prefix(HEADER.as_bytes())?;
     let (digest, body) = rest.split_at_checked(64)?;
     let body = body.strip_prefix(b"\n")?;
@@ -217,15 +236,47 @@ fn parse(bytes: &[u8]) -> Option<Records> {
     if digest != Digest::of(body) {
         return None;
     }
-    serde_json::from_slice(body).ok()
+    let mut lines = std::str::from_utf8(body).ok()?.split('\n');
+    let files = Lazy::from_text(lines.next()?);
+    let discoveries = lines.map(|line| {
+        let (search, discovery) = line.split_once(' ')?;
+        Some((search.parse().ok()?, Lazy::from_text(discovery)))
+    });
+    Some(Memo {
+        files,
+        discoveries: discoveries.collect::<Option<_>>()?,
+        ..Memo::default()
+    })
 }
 
-fn write(directory: &Path, records: &Records) -> std::io::Result<()> {
-    let body = serde_json::to_vec(records)?;
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    write!(file, "{HEADER}{}\n", Digest::of(&body))?;
-    file.write_all(&body)?;
-    file.persist(directory.join(FILE))
-        .map_err(|error| error.error)?;
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sealed(body: &str) -> Vec<u8> {
+        format!("{HEADER}{}\n{body}", Digest::of(body)).into_bytes()
+    }
+
+    proptest! {
+        /// Somebody may write a memo with a right digest and anything in it.
+        #[test]
+        fn a_hostile_memo_with_a_right_digest_is_harmless(body in "\\PC*", json in "[\\[\\]{}\",:0-9a-z]*") {
+            for body in [body, json.clone(), format!("{{}}\n{} {json}", Digest::of(""))] {
+                if let Some(mut memo) = parse(&sealed(&body)) {
+                    prop_assert!(memo.discovery(Digest::of("")).is_none());
+                    prop_assert!(memo.version(Digest::of("")).is_none());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_refused() {
+        let body = "[".repeat(100_000);
+        assert!(
+            parse(&sealed(&body)).is_none_or(|mut memo| memo.version(Digest::of("")).is_none())
+        );
+    }
 }

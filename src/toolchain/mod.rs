@@ -9,13 +9,14 @@ mod base;
 mod closure;
 mod elf;
 mod examine;
+mod lazy;
 mod llvm;
 mod loader;
 mod memo;
-mod place;
 mod places;
 mod reason;
 mod stamp;
+mod stored_path;
 mod version;
 
 use std::io;
@@ -39,7 +40,7 @@ pub struct Tool {
     #[serde(deserialize_with = "llvm::tool_name")]
     pub name: Name,
     /// What is executed; absolute.
-    #[serde(with = "place")]
+    #[serde(with = "stored_path")]
     pub path: PathBuf,
     /// What it is.
     pub identity: Identity,

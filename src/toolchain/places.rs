@@ -1,11 +1,12 @@
 //! The directories that may hold an installation, in the order in which they are tried.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::stamp::Watch;
+use super::stamp::{Stamp, Watch};
 use super::{Reason, Rejected, Search};
 
 /// A release number in a file's name: the 22 of `mlir-opt-22` or `llvm-22`, compared by number.
@@ -35,6 +36,8 @@ pub(super) struct Place {
     pub(super) directory: PathBuf,
     /// The release that was found there, if its programs have it in their names.
     release: Option<Release>,
+    /// The program that was found there, if it may be a link into an installation.
+    link: Option<PathBuf>,
 }
 
 /// Where candidates come from.
@@ -101,61 +104,42 @@ fn named(directory: &Path, program: &str, watch: &mut Watch) -> Result<Vec<Place
     if !directory.is_absolute() {
         return rejected(Reason::Relative);
     }
-    if watch.see(directory).is_none() || !directory.is_dir() {
+    let has_program = |directory: &Path, watch: &mut Watch| {
+        watch.see(&directory.join(program)).is_some()
+            || !releases(directory, program, watch).is_empty()
+    };
+    let bin = directory.join("bin");
+    if has_program(&bin, watch) || !has_program(directory, watch) && bin.is_dir() {
+        return Ok(vec![Place::directory(bin)]);
+    }
+    if !directory.is_dir() {
         return rejected(Reason::NoDirectory);
     }
-    let bin = directory.join("bin");
-    let has_program =
-        |directory: &Path, watch: &mut Watch| !releases(directory, program, watch).is_empty();
-    let directory = if has_program(&bin, watch) || !has_program(directory, watch) && bin.is_dir() {
-        bin
-    } else {
-        directory.to_owned()
-    };
-    Ok(vec![Place {
-        directory,
-        release: None,
-    }])
+    Ok(vec![Place::directory(directory.to_owned())])
 }
 
-/// `mlir-opt` by the order of `PATH`, then `mlir-opt-NN`, the newest first. What is found is mostly a
-/// link into the installation, whose other programs may not be linked; so that is tried first.
+/// `mlir-opt` by the order of `PATH`, then `mlir-opt-NN`, the newest first.
 fn on_path(directories: &[PathBuf], program: &str, watch: &mut Watch) -> Vec<Place> {
-    let mut found: Vec<(Option<Release>, &PathBuf)> = Vec::new();
+    let mut found: Vec<Place> = Vec::new();
+    let mut known = BTreeSet::new();
     for directory in directories {
-        found.extend(
-            releases(directory, program, watch)
-                .into_iter()
-                .map(|release| (release, directory)),
-        );
-    }
-    found.sort_by_key(|(release, _)| (release.is_some(), Reverse(release.clone())));
-    let mut places = Vec::new();
-    for (release, directory) in found {
-        let path = directory.join(file_name(program, release.as_ref()));
-        watch.see(&path);
-        if !is_program(&path) {
+        // `/bin` is mostly a link to `/usr/bin`, and stays one while the system runs.
+        let is_known = Stamp::of(directory).is_some_and(|stamp| !known.insert(stamp.file()));
+        if is_known && directory.parent() == Some(Path::new("/")) {
             continue;
         }
-        if let Some(real) = std::fs::canonicalize(&path)
-            .ok()
-            .filter(|real| real.parent() != Some(directory))
-        {
-            let release = real
-                .file_name()
-                .and_then(|name| Release::in_name(name, program));
-            let real_directory = real.parent().unwrap_or(directory).to_owned();
-            places.push(Place {
-                directory: real_directory,
+        let releases = releases(directory, program, watch);
+        found.extend(releases.into_iter().map(|release| {
+            let file = directory.join(file_name(program, release.as_ref()));
+            Place {
+                directory: directory.clone(),
                 release,
-            });
-        }
-        places.push(Place {
-            directory: directory.clone(),
-            release,
-        });
+                link: Some(file),
+            }
+        }));
     }
-    places
+    found.sort_by_key(|place| (place.release.is_some(), Reverse(place.release.clone())));
+    found
 }
 
 fn system(directory: &Path, watch: &mut Watch) -> Vec<Place> {
@@ -166,14 +150,41 @@ fn system(directory: &Path, watch: &mut Watch) -> Vec<Place> {
     releases.sort_by(|a, b| b.cmp(a));
     releases
         .iter()
-        .map(|release| Place {
-            directory: directory.join(release.name("llvm")).join("bin"),
-            release: None,
-        })
+        .map(|release| Place::directory(directory.join(release.name("llvm")).join("bin")))
         .collect()
 }
 
 impl Place {
+    fn directory(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            release: None,
+            link: None,
+        }
+    }
+
+    /// Follows the link. What is on `PATH` is mostly a link into the installation, whose other
+    /// programs may not be linked, so that comes first; but links to several packages, side by
+    /// side, are an installation too.
+    pub(super) fn resolved(self, program: &str, watch: &mut Watch) -> Vec<Self> {
+        let Some(link) = &self.link else {
+            return vec![self];
+        };
+        watch.see(link);
+        let real = std::fs::canonicalize(link)
+            .ok()
+            .filter(|real| real.parent() != Some(&self.directory));
+        let target = real.as_ref().and_then(|real| {
+            let release = Release::in_name(real.file_name()?, program);
+            Some(Self {
+                directory: real.parent()?.to_owned(),
+                release,
+                link: None,
+            })
+        });
+        target.into_iter().chain([self]).collect()
+    }
+
     /// A program of this place and the release in its name. Named with the wanted release if there
     /// is such a one, else without any, else with the newest.
     pub(super) fn tool(
@@ -182,23 +193,23 @@ impl Place {
         release: Option<&Release>,
         watch: &mut Watch,
     ) -> Result<(PathBuf, Option<Release>), Reason> {
+        let wanted = release.or(self.release.as_ref()).cloned();
+        let choose = |release: Option<Release>, watch: &mut Watch| {
+            let path = self.directory.join(file_name(name, release.as_ref()));
+            watch.see(&path);
+            is_program(&path).then_some((path, release))
+        };
+        let usual = wanted.map(Some).into_iter().chain([None]);
+        if let Some(chosen) = usual.into_iter().find_map(|release| choose(release, watch)) {
+            return Ok(chosen);
+        }
+        let mut there = releases(&self.directory, name, watch);
         if watch.see(&self.directory).is_none() || !self.directory.is_dir() {
             return Err(Reason::NoDirectory);
         }
-        let wanted = release.or(self.release.as_ref());
-        let mut there = releases(&self.directory, name, watch);
-        there.sort_by_key(|release| {
-            let is_wanted = wanted.is_some() && release.as_ref() == wanted;
-            (!is_wanted, release.is_some(), Reverse(release.clone()))
-        });
-        for release in there {
-            let path = self.directory.join(file_name(name, release.as_ref()));
-            watch.see(&path);
-            if is_program(&path) {
-                return Ok((path, release));
-            }
-        }
-        Err(Reason::NoTool {
+        there.sort_by(|a, b| b.cmp(a));
+        let chosen = there.into_iter().find_map(|release| choose(release, watch));
+        chosen.ok_or_else(|| Reason::NoTool {
             tool: name.to_owned(),
         })
     }

@@ -37,7 +37,7 @@ pub enum Reason {
     #[error("{} {argument} failed: {error}", .program.display())]
     Failed {
         /// What was executed.
-        #[serde(with = "super::place")]
+        #[serde(with = "super::stored_path")]
         program: PathBuf,
         /// With this argument.
         argument: String,
@@ -48,7 +48,7 @@ pub enum Reason {
     #[error("{} --version does not tell a version: {output:?}", .program.display())]
     NoVersion {
         /// What was executed.
-        #[serde(with = "super::place")]
+        #[serde(with = "super::stored_path")]
         program: PathBuf,
         /// The start of what it printed.
         output: String,
@@ -59,21 +59,21 @@ pub enum Reason {
         /// The name that is looked for.
         library: String,
         /// The program or library that asks for it.
-        #[serde(with = "super::place")]
+        #[serde(with = "super::stored_path")]
         needed_by: PathBuf,
     },
     /// A file that is to be executed or loaded is neither ELF nor a script, or is damaged.
     #[error("{} is neither an ELF file nor a script, or is damaged", .file.display())]
     NoProgram {
         /// The file.
-        #[serde(with = "super::place")]
+        #[serde(with = "super::stored_path")]
         file: PathBuf,
     },
     /// A program loads more files than can be looked at.
     #[error("{} loads more than {limit} files", .program.display())]
     TooManyFiles {
         /// The program.
-        #[serde(with = "super::place")]
+        #[serde(with = "super::stored_path")]
         program: PathBuf,
         /// How many are looked at.
         limit: usize,
@@ -82,7 +82,7 @@ pub enum Reason {
     #[error("cannot read {}: {error}", .file.display())]
     Unreadable {
         /// The file.
-        #[serde(with = "super::place")]
+        #[serde(with = "super::stored_path")]
         file: PathBuf,
         /// What the system says.
         error: String,
@@ -91,7 +91,7 @@ pub enum Reason {
     #[error("{} changed while it was being read; try again when the installation is done", .file.display())]
     Changed {
         /// The file.
-        #[serde(with = "super::place")]
+        #[serde(with = "super::stored_path")]
         file: PathBuf,
     },
     /// The compiler has no linker.
@@ -116,7 +116,7 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
     /// A directory of programs, or `PATH` if none of its directories has any.
-    #[serde(with = "super::place")]
+    #[serde(with = "super::stored_path")]
     pub place: PathBuf,
     /// What is wrong with it.
     pub reason: Reason,

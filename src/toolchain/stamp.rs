@@ -97,7 +97,7 @@ impl Stamp {
 
 /// A path and what was there; `None` where nothing was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Watched(#[serde(with = "super::place")] PathBuf, Option<Stamp>);
+pub(super) struct Watched(#[serde(with = "super::stored_path")] PathBuf, Option<Stamp>);
 
 impl Watched {
     fn holds(&self) -> bool {
