@@ -13,7 +13,7 @@ use npu_runtime::{
     Arg, Artifact, Device, Direction, ElementType, Grid, Kernel, Parameter, Runtime,
 };
 use std::collections::BTreeSet;
-use std::sync::{Barrier, LazyLock};
+use std::sync::{Barrier, LazyLock, Mutex, MutexGuard, PoisonError};
 use support::{compile, ranked, signature, unranked};
 
 /// Works for a while by `rounds`, leaves a value that depends on program and input, and notes the
@@ -37,6 +37,13 @@ static WORK: LazyLock<Vec<u8>> = LazyLock::new(|| {
          }",
     )
 });
+
+/// Held by each test: who has the process's pool of threads is a part of what is tested.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 struct Work {
     kernel: Kernel,
@@ -90,6 +97,7 @@ fn this_thread() -> BTreeSet<i64> {
 
 #[test]
 fn a_large_grid_gives_the_same_on_any_number_of_threads() {
+    let _alone = alone();
     let alone = Work::on(1);
     let (expected, threads) = alone.run((20, 30, 10), 100);
     assert_eq!(threads, this_thread());
@@ -106,15 +114,18 @@ fn a_large_grid_gives_the_same_on_any_number_of_threads() {
 
 #[test]
 fn few_long_programs_are_spread_as_well() {
+    let _alone = alone();
     let work = Work::on(2);
     // Two programs of several milliseconds: from the second launch on, when that is known.
     work.run(2, 100_000);
-    let spread = (0..20).any(|_| work.run(2, 100_000).1.len() == 2);
+    // The system may be slow to let the second thread run, but not every time.
+    let spread = (0..200).any(|_| work.run(2, 100_000).1.len() == 2);
     assert!(spread);
 }
 
 #[test]
 fn a_small_grid_stays_on_the_calling_thread() {
+    let _alone = alone();
     // Its own object, so that no other test's launches tell how long its programs take.
     let device = Device::open(Runtime::Cpu).unwrap().with_threads(8);
     let object = compile(
@@ -141,6 +152,7 @@ fn a_small_grid_stays_on_the_calling_thread() {
 
 #[test]
 fn many_threads_may_launch_at_once() {
+    let _alone = alone();
     let (object, signature) = support::vecadd();
     let device = Device::open(Runtime::Cpu).unwrap();
     let kernel = Kernel::load(&device, &Artifact::bytes(object), signature).unwrap();
@@ -170,6 +182,7 @@ fn many_threads_may_launch_at_once() {
 
 #[test]
 fn large_grids_from_many_threads_at_once_share_the_pool_or_do_without() {
+    let _alone = alone();
     let work = Work::on(4);
     let (expected, _) = Work::on(1).run(2000, 50);
     std::thread::scope(|scope| {
@@ -185,6 +198,7 @@ fn large_grids_from_many_threads_at_once_share_the_pool_or_do_without() {
 
 #[test]
 fn a_child_process_launches_on_its_own_thread() {
+    let _alone = alone();
     unsafe extern "C" {
         fn fork() -> i32;
         fn waitpid(child: i32, status: *mut i32, options: i32) -> i32;
