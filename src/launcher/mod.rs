@@ -6,6 +6,7 @@
 //! Generated code needs neither `unsafe` nor `allow`, because the including crate may forbid both.
 
 mod api;
+mod bindings;
 mod layout;
 mod names;
 mod text;
