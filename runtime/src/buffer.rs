@@ -4,11 +4,12 @@
 use crate::{Element, Error};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
+use std::num::NonZero;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// Bytes to which every buffer is aligned: a cache line, and the widest vector of today's hosts.
-const ALIGNMENT: usize = 64;
+const ALIGNMENT: NonZero<usize> = NonZero::new(64).unwrap();
 
 /// Elements in memory that the device sees: `[T]` with 64-byte alignment, made by
 /// [`Device::buffer`](crate::Device::buffer).
@@ -42,7 +43,7 @@ impl<T: Element> Buffer<T> {
         let layout = Self::layout(len).ok_or_else(failed)?;
         if layout.size() == 0 {
             // As aligned as any other buffer, so that nothing depends on the length.
-            let start = layout.dangling_ptr().cast();
+            let start = NonNull::without_provenance(ALIGNMENT);
             return Ok(Self { start, len });
         }
         // SAFETY: the layout's size is not zero.
@@ -62,7 +63,7 @@ impl<T: Element> Buffer<T> {
 
     /// `None` if the size is beyond what an allocation may have.
     fn layout(len: usize) -> Option<Layout> {
-        Layout::array::<T>(len).ok()?.align_to(ALIGNMENT).ok()
+        Layout::array::<T>(len).ok()?.align_to(ALIGNMENT.get()).ok()
     }
 }
 

@@ -70,3 +70,15 @@ pub use grid::Grid;
 pub use half;
 pub use kernel::Kernel;
 pub use signature::{Direction, ElementType, Kind, Parameter, Shape, Signature};
+
+/// What generated launchers and their users count on.
+const _: () = {
+    const fn is_shared<T: Send + Sync + 'static>() {}
+    is_shared::<Device>();
+    is_shared::<Kernel>();
+    is_shared::<Artifact>();
+    is_shared::<Buffer<f32>>();
+    is_shared::<Error>();
+    // Small enough to be returned by value (clippy's `result_large_err` warns from 128 bytes).
+    assert!(size_of::<Error>() <= 64);
+};

@@ -213,7 +213,7 @@ impl Dims {
             // With a static 0 every dynamic size has no elements: only no elements fit.
             Self::Inferred { multiple: 0 } if len == 0 => return Ok(()),
             Self::Inferred { multiple: 0 } => Extent::Exactly(0),
-            Self::Inferred { multiple } if len % multiple == 0 => return Ok(()),
+            Self::Inferred { multiple } if len.is_multiple_of(multiple) => return Ok(()),
             Self::Inferred { multiple } => Extent::MultipleOf(multiple),
             Self::Given { .. } => {
                 return Err(ArgumentFault::ShapeNeeded {

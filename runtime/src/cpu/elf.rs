@@ -192,3 +192,75 @@ impl File<'_> {
 fn malformed(part: &'static str) -> ArtifactFault {
     ArtifactFault::Malformed { part }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    /// A position-independent executable is a shared object by its headers, and this test is one
+    /// that a real linker wrote.
+    static REAL: LazyLock<Vec<u8>> = LazyLock::new(|| std::fs::read("/proc/self/exe").unwrap());
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs an executable")]
+    fn what_a_linker_wrote_is_accepted() {
+        assert_eq!(check(&REAL), Ok(()));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs an executable")]
+    fn every_truncation_is_noticed() {
+        let len = REAL.len();
+        for cut in [1, 2, 63, 64, 65, len / 2, len - 64, len - 1] {
+            let size = len - cut;
+            let expected = if size < 4 {
+                ArtifactFault::NotElf
+            } else {
+                ArtifactFault::Truncated { size }
+            };
+            assert_eq!(check(&REAL[..size]), Err(expected));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            cases: if cfg!(miri) { 8 } else { 2000 },
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn no_bytes_are_read_beyond_the_end(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..600),
+            kind in any::<bool>(),
+        ) {
+            if kind && bytes.len() >= 64 {
+                bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', CLASS_64, BYTE_ORDER, 1]);
+                bytes[16..20].copy_from_slice(&[&ET_DYN.to_ne_bytes()[..], &HOST.to_ne_bytes()].concat());
+                bytes[54..56].copy_from_slice(&56_u16.to_ne_bytes());
+                bytes[58..60].copy_from_slice(&64_u16.to_ne_bytes());
+            }
+            prop_assert!(check(&bytes).is_err());
+        }
+
+        /// A damaged program header never lets a segment through that is not in the file.
+        #[test]
+        fn segments_that_pass_are_within_the_file(at in 64..600_usize, value: u8) {
+            if cfg!(miri) {
+                return Ok(());
+            }
+            let mut bytes = REAL.clone();
+            bytes[at] = value;
+            if check(&bytes).is_ok() {
+                let file = File(&bytes);
+                for index in 0..u64::from(file.u16(56).unwrap()) {
+                    let segment = Segment::read(file, file.u64(32).unwrap() + 56 * index).unwrap();
+                    let end = segment.offset.checked_add(segment.file_size);
+                    prop_assert!(segment.kind != PT_LOAD || end.unwrap() <= bytes.len() as u64);
+                }
+            }
+        }
+    }
+}

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, remove_dir, remove_file};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -160,7 +160,12 @@ fn open(bytes: &[u8]) -> Result<Library, Refused> {
         Ok(library) => return Ok(library),
         Err(error) => error,
     };
-    open_in_file(bytes).map_err(|_| from_memory)
+    match open_in_file(bytes) {
+        Ok(library) => Ok(library),
+        // The loader saw it, so the way there is not to blame.
+        Err(_) if from_memory.is::<libloading::Error>() => Err(from_memory),
+        Err(from_file) => Err(format!("in memory: {from_memory}; in a file: {from_file}").into()),
+    }
 }
 
 fn open_in_memory(bytes: &[u8]) -> Result<Library, Refused> {
@@ -192,21 +197,20 @@ fn next_number() -> u32 {
 }
 
 /// Loads bytes from a file that only this user can reach, and that is gone afterwards.
-fn open_in_file(bytes: &[u8]) -> Result<Library, Refused> {
-    let mut last: Option<Refused> = None;
+fn open_in_file(bytes: &[u8]) -> Result<Library, String> {
     let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let candidates = [
-        Some(std::env::temp_dir()),
-        runtime_dir,
-        Some("/dev/shm".into()),
-    ];
-    for parent in candidates.into_iter().flatten() {
-        match open_under(&parent, bytes) {
+    let shared_memory = PathBuf::from("/dev/shm");
+    let mut reasons = Vec::new();
+    for parent in [Some(std::env::temp_dir()), runtime_dir, Some(shared_memory)]
+        .iter()
+        .flatten()
+    {
+        match open_under(parent, bytes) {
             Ok(library) => return Ok(library),
-            Err(error) => last = Some(error),
+            Err(error) => reasons.push(format!("{}: {error}", parent.display())),
         }
     }
-    Err(last.unwrap_or_else(|| io::Error::from(io::ErrorKind::NotFound).into()))
+    Err(reasons.join("; "))
 }
 
 fn open_under(parent: &Path, bytes: &[u8]) -> Result<Library, Refused> {

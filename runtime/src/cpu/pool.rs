@@ -4,6 +4,7 @@
 //! One caller at a time has the pool. Whoever finds it taken works alone, so that no launch waits
 //! for another one.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -74,10 +75,10 @@ impl Pool {
     /// thread that was not copied.
     fn is_of_this_process(&self) -> bool {
         let this = std::process::id();
-        let first = self
+        let claim = self
             .process
             .compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed);
-        first.is_ok_and(|_| true) || first == Err(this)
+        claim.map_or_else(|owner| owner == this, |_| true)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -103,7 +104,7 @@ impl Pool {
         }
         Posted {
             pool: self,
-            work: std::marker::PhantomData,
+            work: PhantomData,
         }
     }
 
@@ -156,7 +157,7 @@ impl Drop for Seat<'_> {
 /// Work that workers may join. Dropping it ends that, and waits for those who did.
 struct Posted<'a> {
     pool: &'static Pool,
-    work: std::marker::PhantomData<&'a (dyn Fn() + Sync)>,
+    work: PhantomData<&'a (dyn Fn() + Sync)>,
 }
 
 impl Drop for Posted<'_> {
@@ -171,5 +172,56 @@ impl Drop for Posted<'_> {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicUsize;
+
+    /// All threads of this process share the pool, so these tests take turns.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn work_runs_on_the_caller_and_on_workers_at_the_same_time() {
+        let _turn = TURN.lock().unwrap();
+        for _ in 0..if cfg!(miri) { 2 } else { 200 } {
+            // Three threads meet, or this would never end.
+            let meeting = Barrier::new(3);
+            share(2, &|| {
+                meeting.wait();
+            });
+        }
+    }
+
+    #[test]
+    fn nothing_runs_after_it_has_returned() {
+        let _turn = TURN.lock().unwrap();
+        for _ in 0..if cfg!(miri) { 2 } else { 500 } {
+            let calls = AtomicUsize::new(0);
+            share(3, &|| {
+                calls.fetch_add(1, Ordering::Relaxed);
+            });
+            let after = calls.load(Ordering::Relaxed);
+            assert!((1..=4).contains(&after));
+            thread::yield_now();
+            assert_eq!(calls.load(Ordering::Relaxed), after);
+        }
+    }
+
+    #[test]
+    fn a_caller_that_finds_the_pool_taken_works_alone() {
+        let _turn = TURN.lock().unwrap();
+        let inner = AtomicUsize::new(0);
+        share(0, &|| {
+            let this = thread::current().id();
+            share(8, &|| {
+                assert_eq!(thread::current().id(), this);
+                inner.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(inner.into_inner(), 1);
     }
 }

@@ -40,7 +40,7 @@ fn run_timed(call: &Call<'_>, programs: u64, threads: usize) -> Result<(), Exhau
     Ok(())
 }
 
-/// Runs programs on this thread, in batches that double, until all are done or the rest is known
+/// Runs programs on this thread, in batches that grow fourfold, until all are done or the rest is known
 /// to be worth sharing. Returns how many are done.
 fn run_while_small(call: &Call<'_>, programs: u64) -> Result<u64, Exhausted> {
     let mut done = 0;
@@ -51,12 +51,12 @@ fn run_while_small(call: &Call<'_>, programs: u64) -> Result<u64, Exhausted> {
         call.run(done, end)?;
         let now = Instant::now();
         let each = picoseconds(begun, now) / (end - done);
-        call.object.cost.store(each, Ordering::Relaxed);
+        note_cost(call, each);
         done = end;
         if each.saturating_mul(programs - done) >= WORTHWHILE {
             break;
         }
-        batch *= 2;
+        batch *= 4;
         begun = now;
     }
     Ok(done)
@@ -86,7 +86,7 @@ fn run_shared(call: &Call<'_>, first: u64, end: u64, threads: usize) -> Result<(
             ran += to - from;
         }
         if let Some(each) = picoseconds(begun, Instant::now()).checked_div(ran) {
-            call.object.cost.store(each, Ordering::Relaxed);
+            note_cost(call, each);
         }
     };
     // Leaving the pool orders all that the workers wrote before what follows.
@@ -95,6 +95,14 @@ fn run_shared(call: &Call<'_>, first: u64, end: u64, threads: usize) -> Result<(
         return Err(Exhausted);
     }
     Ok(())
+}
+
+/// Remembers what a program costs, if that is news: all threads that launch this kernel read it.
+fn note_cost(call: &Call<'_>, each: u64) {
+    let known = call.object.cost.load(Ordering::Relaxed);
+    if known.abs_diff(each) > known / 4 {
+        call.object.cost.store(each, Ordering::Relaxed);
+    }
 }
 
 fn picoseconds(begun: Instant, ended: Instant) -> u64 {

@@ -96,3 +96,48 @@ impl Drop for Block {
 fn layout(capacity: u64) -> Option<Layout> {
     Layout::from_size_align(usize::try_from(capacity).ok()?, ALIGNMENT).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lent(needed: u64) -> sys::Scratch {
+        let mut copy = None;
+        with(needed, |scratch| copy = Some(*scratch)).unwrap();
+        copy.unwrap()
+    }
+
+    #[test]
+    fn a_block_is_aligned_large_enough_and_kept() {
+        let first = lent(1000);
+        assert!(first.capacity >= 1000);
+        assert_eq!(first.base.addr() % 64, 0);
+        assert_eq!(lent(10).base, first.base);
+        let grown = lent(1 << 20);
+        assert!(grown.capacity >= 1 << 20);
+        assert_eq!(lent(1 << 20).base, grown.base);
+    }
+
+    #[test]
+    fn what_the_callee_says_is_passed_on() {
+        assert_eq!(with(0, |scratch| scratch.needed = 77).unwrap(), 77);
+        with(0, |scratch| scratch.needed = sys::EXHAUSTED).unwrap_err();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri ends at an allocation that fails")]
+    fn more_than_there_can_be_is_not_lent() {
+        for needed in [u64::MAX - 1, 1 << 63, 1 << 62] {
+            assert_eq!(lent(needed).capacity, 0);
+        }
+    }
+
+    #[test]
+    fn a_call_within_a_call_gets_memory_of_its_own() {
+        with(100, |outer| {
+            let inner = lent(100);
+            assert_ne!(inner.base, outer.base);
+        })
+        .unwrap();
+    }
+}

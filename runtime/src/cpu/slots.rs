@@ -128,3 +128,115 @@ impl Inline {
         unsafe { std::slice::from_raw_parts(self.slots.as_ptr().cast(), self.len) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Direction, ElementType, Parameter, Shape, Signature};
+    use std::borrow::Cow;
+
+    fn plan(parameters: Vec<Parameter>) -> Plan {
+        Plan::new(Signature {
+            name: "test".into(),
+            parameters: parameters.into(),
+            grid: false,
+        })
+    }
+
+    fn memory(element: ElementType, shape: Shape, direction: Direction) -> Parameter {
+        Parameter::memory("m", "memref", element, shape, direction)
+    }
+
+    fn ranked(dims: &[Option<u64>]) -> Shape {
+        Shape::Ranked(Cow::Owned(dims.to_vec()))
+    }
+
+    /// What a kernel does with a slot.
+    fn at<T>(slot: u64) -> *mut T {
+        std::ptr::with_exposed_provenance_mut(usize::try_from(slot).unwrap())
+    }
+
+    fn packed(plan: &Plan, args: &[Arg<'_>]) -> Vec<u64> {
+        plan.check(args).unwrap();
+        with(plan, args, <[u64]>::to_vec)
+    }
+
+    #[test]
+    fn memory_is_reached_through_its_slot_and_written_if_it_is_an_output() {
+        let plan = plan(vec![
+            memory(ElementType::I32, Shape::Unranked, Direction::In),
+            memory(ElementType::I32, Shape::Unranked, Direction::InOut),
+        ]);
+        let input = [1, 2, 3];
+        let mut output = vec![10, 20, 30];
+        let args = [Arg::input::<i32>(&input), Arg::output::<i32>(&mut output)];
+        plan.check(&args).unwrap();
+        with(&plan, &args, |slots| {
+            assert_eq!((slots[1], slots[3]), (3, 3));
+            for i in 0..3 {
+                // SAFETY: both have three elements, which `args` borrows, the second mutably.
+                unsafe { *at::<i32>(slots[2]).add(i) += *at::<i32>(slots[0]).add(i) };
+            }
+        });
+        assert_eq!(output, [11, 22, 33]);
+    }
+
+    #[test]
+    fn dynamic_sizes_follow_the_address_outermost_first() {
+        let dims = [None, Some(2), None];
+        let plan = plan(vec![
+            memory(ElementType::F32, ranked(&dims), Direction::In),
+            memory(ElementType::F32, ranked(&[Some(3), None]), Direction::In),
+            memory(ElementType::F32, ranked(&[Some(0), None]), Direction::In),
+            memory(ElementType::F32, ranked(&[]), Direction::In),
+            memory(ElementType::Opaque, ranked(&[Some(4), None]), Direction::In),
+            memory(ElementType::Opaque, ranked(&[Some(4)]), Direction::In),
+        ]);
+        let (values, bytes) = ([0.0_f32; 24], [0_u8; 7]);
+        let args = [
+            Arg::input(&values).with_shape(&[3, 2, 4]),
+            Arg::input(&values),
+            Arg::input(&values[..0]),
+            Arg::input(&values[..1]),
+            Arg::input(&bytes).with_shape(&[4, 9]),
+            Arg::input(&bytes),
+        ];
+        let slots = packed(&plan, &args);
+        assert_eq!(slots.len(), plan.slots());
+        assert_eq!([slots[1], slots[2], slots[4], slots[6]], [3, 4, 8, 0]);
+        let address = |bytes: *const u8| bytes.addr() as u64;
+        assert_eq!(slots[7], address(values.as_ptr().cast()));
+        assert_eq!(
+            slots[8..],
+            [address(bytes.as_ptr()), 9, address(bytes.as_ptr())]
+        );
+    }
+
+    #[test]
+    fn scalars_are_their_bits_zero_extended() {
+        let types = [
+            ElementType::I1,
+            ElementType::I8,
+            ElementType::F32,
+            ElementType::Index,
+        ];
+        let plan = plan(types.map(|t| Parameter::scalar("s", "s", t)).to_vec());
+        let args = [
+            Arg::scalar(true),
+            Arg::scalar(-1_i8),
+            Arg::scalar(-0.0_f32),
+            Arg::scalar(-1_i64),
+        ];
+        assert_eq!(packed(&plan, &args), [1, 0xff, 0x8000_0000, u64::MAX]);
+    }
+
+    #[test]
+    fn any_number_of_slots_is_packed() {
+        for count in [0, 1, INLINE - 1, INLINE, INLINE + 1, 3 * INLINE] {
+            let plan = plan(vec![Parameter::scalar("s", "i64", ElementType::I64); count]);
+            let args: Vec<Arg> = (0..count as i64).map(Arg::scalar).collect();
+            let expected: Vec<u64> = (0..count as u64).collect();
+            assert_eq!(packed(&plan, &args), expected);
+        }
+    }
+}
