@@ -1,4 +1,10 @@
 //! What generated launchers look like: snapshots, rustfmt's opinion, and names that can't be.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on has failed"
+)]
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -106,7 +112,8 @@ fn rustfmt_has_nothing_to_change_in_the_matrix() {
 #[test]
 fn rustfmt_has_nothing_to_change_whatever_the_lengths_of_names() {
     let mut kernels = Vec::new();
-    for length in 1..=110 {
+    // Every length that is not cut, and those around which a constant changes its layout.
+    for length in (1..=45).chain(66..=72).chain(86..=92) {
         let name = "n".repeat(length);
         let types = [ElementType::I8, ElementType::I32, ElementType::Bf16];
         for (element, direction) in
@@ -141,6 +148,13 @@ fn rustfmt_has_nothing_to_change_whatever_the_lengths_of_names() {
         kernels.push(matrix::kernel(&name, true, vec![]));
     }
     assert_formatted("lengths", &matrix::request(kernels, Locate::Embed));
+}
+
+#[test]
+fn a_launcher_of_no_kernels_is_a_file_of_comments() {
+    let text = render(vec![]);
+    assert!(text.lines().all(|line| line.starts_with("//")), "{text}");
+    assert_eq!(rustfmt(&text, "2024"), text);
 }
 
 #[test]

@@ -42,12 +42,8 @@ pub(super) fn settle(api: &mut Api<'_>) -> Result<(), Error> {
         plain.push(name);
     }
     if api.form == Form::Struct {
-        plain = as_fields(
-            &plain,
-            api.parameters
-                .iter()
-                .any(|parameter| parameter.shape.is_some()),
-        );
+        let has_shapes = api.parameters.iter().any(|one| one.shape.is_some());
+        plain = as_fields(&plain, has_shapes);
     }
     // No other name ends in an underscore.
     for name in plain.iter_mut().filter(|name| *name == GRID) {
@@ -131,17 +127,11 @@ fn numbered(count: usize) -> Vec<String> {
 fn avoid_confusable_names(api: &mut Api<'_>) {
     let grid = api.signature.grid.then_some(GRID);
     let all = |api: &Api<'_>| -> Vec<String> {
-        let bound = api
-            .parameters
-            .iter()
-            .flat_map(|parameter| parameter.bound_names());
+        let bound = api.parameters.iter().flat_map(Parameter::bound_names);
         grid.into_iter().chain(bound).map(str::to_owned).collect()
     };
-    let mut plain: Vec<String> = api
-        .parameters
-        .iter()
-        .map(|p| p.name.plain().to_owned())
-        .collect();
+    let names = api.parameters.iter().map(|one| one.name.plain().to_owned());
+    let mut plain: Vec<String> = names.collect();
     if all(api).iter().filter(|name| name.len() == 1).count() > MOST_SINGLE_CHARACTERS {
         for name in plain.iter_mut().filter(|name| name.len() == 1) {
             name.push_str("_arg");
@@ -180,9 +170,11 @@ fn are_similar(one: &str, other: &str) -> bool {
     let (Some(&first), Some(&second)) = (short.first(), long.first()) else {
         return false;
     };
-    let look_alike =
-        |pair: &&str| pair.as_bytes().contains(&first) && pair.as_bytes().contains(&second);
-    if short.len() < 3 || first != second && !LOOK_ALIKES.iter().any(|pair| look_alike(&pair)) {
+    let look_alike = |group: &&str| {
+        let group = group.as_bytes();
+        group.contains(&first) && group.contains(&second)
+    };
+    if short.len() < 3 || first != second && !LOOK_ALIKES.iter().any(look_alike) {
         return false;
     }
     let differs = |(a, b): &(&u8, &u8)| a != b && !(a.is_ascii_digit() && b.is_ascii_digit());

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use npu_runtime::{Direction, ElementType, Kind, Shape};
+use npu_runtime::{Direction, Kind, Shape};
 use serde::Serialize;
 use tera::{Context, Tera};
 
 use super::api::{Form, Parameter};
 use super::layout::{self, Expr};
-use super::{Error, Locate, Module, TEMPLATE, text};
+use super::{Error, Locate, Module, TEMPLATE, docs, text};
 
 const RESULT: &str = "::core::result::Result<(), ::npu_runtime::Error>";
 
@@ -89,7 +89,7 @@ impl View {
     fn new(module: &Module<'_>, locate: Locate) -> Self {
         let Module { kernel, name, api } = module;
         let signature = &kernel.signature;
-        let table = table(&api.parameters);
+        let table = docs::table(&api.parameters);
         let digest = kernel.artifact.digest.as_bytes();
         let digest: Vec<String> = digest.iter().map(|byte| format!("{byte:#04x}")).collect();
         let artifact = text::literal(&kernel.artifact.file);
@@ -119,7 +119,7 @@ impl View {
             borrows: borrows(&api.parameters),
             moves: api.parameters.iter().any(is_written),
             copy: may_be_copied(&api.parameters),
-            arguments: arguments(&api.parameters),
+            arguments: docs::arguments(&api.parameters),
             launch: launch(module),
             unpack: is_struct.then(|| unpack(&api.parameters)),
             body: body(module),
@@ -136,43 +136,6 @@ fn embedded(artifact: &str) -> String {
         // A macro's only argument gets no comma, unlike a call's.
         None => {
             format!("    {head} = &Aligned(*::core::include_bytes!(\n        {artifact}\n    ));")
-        }
-    }
-}
-
-/// The table of a module's documentation.
-fn table(parameters: &[Parameter<'_>]) -> Vec<String> {
-    let header = ["argument", "MLIR type", "shape", "direction", "Rust type"];
-    let mut rows = vec![header.map(str::to_owned)];
-    for parameter in parameters {
-        let short = parameter.rust.short;
-        let [shape, direction, rust] = match parameter.memory() {
-            None => ["scalar".to_owned(), "by value".to_owned(), short.to_owned()],
-            Some((_, shape, direction)) => {
-                let borrow = if direction.is_written() { "&mut " } else { "&" };
-                let rust = format!("{borrow}[{short}]");
-                [shape_text(shape), direction.to_string(), rust]
-            }
-        };
-        let name = text::line(&parameter.source.name);
-        rows.push([
-            name,
-            text::line(&parameter.source.mlir_type),
-            shape,
-            direction,
-            rust,
-        ]);
-    }
-    text::table(&rows)
-}
-
-fn shape_text(shape: &Shape) -> String {
-    match shape {
-        Shape::Unranked => "any".to_owned(),
-        Shape::Ranked(dims) if dims.is_empty() => "one element".to_owned(),
-        Shape::Ranked(dims) => {
-            let dim = |dim: &Option<u64>| dim.map_or("?".to_owned(), |size| size.to_string());
-            dims.iter().map(dim).collect::<Vec<_>>().join(" x ")
         }
     }
 }
@@ -229,75 +192,11 @@ fn shape_expression(shape: &Shape) -> Expr {
     }
 }
 
-/// The MLIR's name and type, which way the data goes, and what Rust hands over.
-fn description(parameter: &Parameter<'_>) -> String {
-    let source = parameter.source;
-    let mlir = text::code(&format!("%{}: {}", source.name, source.mlir_type));
-    let short = parameter.rust.short;
-    let Some((element, shape, direction)) = parameter.memory() else {
-        return format!("{mlir}, by value; `{short}`.");
-    };
-    let (verb, borrow) = match direction {
-        Direction::In => ("read", "&"),
-        Direction::Out => ("overwritten as a whole", "&mut "),
-        Direction::InOut => ("read and written", "&mut "),
-    };
-    let note = match element {
-        ElementType::I1 => ", each 0 or 1",
-        _ => "",
-    };
-    let length = match element {
-        ElementType::Opaque => "as many bytes as the kernel expects".to_owned(),
-        _ => length(parameter, shape),
-    };
-    format!("{mlir}, {verb}; `{borrow}[{short}]` of {length}{note}.")
-}
-
-fn length(parameter: &Parameter<'_>, shape: &Shape) -> String {
-    if let Some((name, _)) = &parameter.shape {
-        return format!("as many elements as `{}` multiplies to", name.plain());
-    }
-    let Shape::Ranked(dims) = shape else {
-        return "any number of elements".to_owned();
-    };
-    let product = dims
-        .iter()
-        .flatten()
-        .try_fold(1u64, |product, size| product.checked_mul(*size));
-    let is_dynamic = dims.contains(&None);
-    match product {
-        None => "more elements than there can be".to_owned(),
-        Some(1) if is_dynamic => "any number of elements".to_owned(),
-        Some(product) if is_dynamic => format!("a multiple of {product} elements"),
-        Some(1) => "exactly 1 element".to_owned(),
-        Some(product) => format!("exactly {product} elements"),
-    }
-}
-
-/// The items of the documentation of `launch`.
-fn arguments(parameters: &[Parameter<'_>]) -> Vec<String> {
-    let mut items = Vec::with_capacity(parameters.len());
-    for parameter in parameters {
-        items.push(format!(
-            "`{}`: {}",
-            parameter.name.plain(),
-            description(parameter)
-        ));
-        if let Some((shape, rank)) = &parameter.shape {
-            let (shape, name) = (shape.plain(), parameter.name.plain());
-            items.push(format!(
-                "`{shape}`: the {rank} sizes of `{name}`, outermost first."
-            ));
-        }
-    }
-    items
-}
-
 fn fields(parameters: &[Parameter<'_>]) -> Vec<Field> {
     let mut fields = Vec::with_capacity(parameters.len());
     for parameter in parameters {
         fields.push(Field {
-            docs: description(parameter),
+            docs: docs::description(parameter),
             declaration: parameter.field(),
         });
         if let Some((shape, rank)) = &parameter.shape {
