@@ -9,8 +9,8 @@ use crate::digest::Digest;
 
 /// Longest module name, in bytes.
 const MODULE_LENGTH: usize = 60;
-/// Longest argument name, in bytes: a generated line must hold it together with its type.
-const ARGUMENT_LENGTH: usize = 40;
+/// Longest argument name, in bytes.
+pub(super) const ARGUMENT_LENGTH: usize = 40;
 /// Longest stem of an artifact's file name, in bytes (eCryptfs allows 143 for the whole name).
 const STEM_LENGTH: usize = 40;
 
@@ -30,7 +30,7 @@ const PATH_KEYWORDS: &[&str] = &["crate", "self", "super"];
 const CRATES: &[&str] = &["alloc", "core", "npu_runtime", "std"];
 
 /// A Rust identifier, displayed as it must be written (`r#` where needed).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Identifier(String);
 
 impl Identifier {
@@ -45,11 +45,6 @@ impl Identifier {
     /// The identifier without `r#`, as lints and other identifiers see it.
     pub(super) fn plain(&self) -> &str {
         &self.0
-    }
-
-    /// The identifier of something that belongs to this one.
-    pub(super) fn with_suffix(&self, suffix: &str) -> Self {
-        Self(format!("{}{suffix}", self.0))
     }
 }
 
@@ -96,9 +91,10 @@ pub(super) fn module(kernel_name: &str) -> Identifier {
     Identifier::new(name)
 }
 
-/// The snake case name of the argument at `index`, before keywords are looked at.
-pub(super) fn argument(name: &str, index: usize) -> String {
-    let snake = bounded(snake_case(name), ARGUMENT_LENGTH, name);
+/// The snake case name of the argument at `index`, before keywords are looked at: at most
+/// `length` bytes, or three more if it would start with a digit.
+pub(super) fn argument(name: &str, index: usize, length: usize) -> String {
+    let snake = bounded(snake_case(name), length, name);
     if snake.is_empty() {
         format!("arg{index}")
     } else if snake.starts_with(|first: char| first.is_ascii_digit()) {
@@ -113,7 +109,7 @@ pub(super) fn argument(name: &str, index: usize) -> String {
 fn bounded(mut name: String, length: usize, original: &str) -> String {
     const DIGITS: usize = 16;
     if name.len() > length {
-        name.truncate(length - DIGITS - 1);
+        name.truncate(length.saturating_sub(DIGITS + 1));
         name.truncate(name.trim_end_matches('_').len());
         name.push('_');
         name.push_str(&Digest::of(original).short());
@@ -139,8 +135,7 @@ fn snake_case(name: &str) -> String {
             && before.is_some_and(|before| {
                 before.is_ascii_lowercase()
                     || before.is_ascii_digit()
-                    || before.is_ascii_uppercase()
-                        && after.is_some_and(char::is_ascii_lowercase)
+                    || before.is_ascii_uppercase() && after.is_some_and(char::is_ascii_lowercase)
             });
         if starts_word {
             snake.push('_');
@@ -184,9 +179,9 @@ mod tests {
 
     #[test]
     fn an_argument_without_a_usable_name_gets_a_numbered_one() {
-        assert_eq!(argument("0", 3), "arg0");
-        assert_eq!(argument("é", 3), "arg3");
-        assert_eq!(argument("arg1", 3), "arg1");
+        assert_eq!(argument("0", 3, 9), "arg0");
+        assert_eq!(argument("é", 3, 9), "arg3");
+        assert_eq!(argument("arg1", 3, 9), "arg1");
     }
 
     #[test]
@@ -213,11 +208,10 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_becomes_an_identifier_that_no_lint_dislikes(name in any::<String>()) {
-            for name in [module(&name).plain().to_owned(), argument(&name, 0)] {
+            for name in [module(&name).plain().to_owned(), argument(&name, 0, 40)] {
                 prop_assert!(name.starts_with(|c: char| c.is_ascii_lowercase()), "{}", name);
-                prop_assert!(name.chars().all(|c| {
-                    c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'
-                }));
+                let is_plain = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '_');
+                prop_assert!(name.chars().all(is_plain));
                 prop_assert!(!name.contains("__") && name.len() <= MODULE_LENGTH + 7);
             }
         }

@@ -1,0 +1,220 @@
+//! Generated launchers inside a crate that is as strict as crates get: it forbids `unsafe`,
+//! denies every warning, defines names of its own that paths could be mistaken for, and runs
+//! doctests. `cargo clippy`, `cargo doc` and `cargo test --doc` must all be content.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on has failed"
+)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use npu_build::launcher::{self, Locate};
+
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod launcher_matrix;
+
+use launcher_matrix as matrix;
+
+/// Lints that a strict crate turns on.
+const LINTS: &str = "unsafe_code, warnings, missing_docs, dead_code, unused, rust_2018_idioms, \
+                     rust_2024_compatibility, missing_debug_implementations, \
+                     missing_copy_implementations, single_use_lifetimes, trivial_casts, \
+                     clippy::all, clippy::pedantic, clippy::cargo";
+
+fn manifest() -> String {
+    let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime");
+    format!(
+        "[package]\nname = \"launcher-matrix\"\ndescription = \"Every kind of launcher\"\n\
+         version = \"0.1.0\"\nedition = \"2024\"\npublish = false\nlicense = \"MIT\"\n\
+         repository = \"-\"\nreadme = \"-\"\nkeywords = [\"-\"]\ncategories = [\"-\"]\n\
+         [dependencies]\nnpu-runtime = {{ path = {:?}, version = \"0.1.0\" }}\n[[bin]]\nname = \"nothing-exported\"\npath = \"src/main.rs\"\n[workspace]\n",
+        runtime.display().to_string()
+    )
+}
+
+/// What the crate's own code calls the names that generated code might mean.
+const TRAPS: &str = "
+/// Not the standard one.
+pub type Result<T> = ::std::result::Result<T, String>;
+/// Not the standard one.
+#[derive(Clone, Copy, Debug)]
+pub struct String;
+/// Not the standard one.
+#[derive(Clone, Copy, Debug)]
+pub enum Option {
+    /// Nor this.
+    None,
+}
+/// Not the runtime's.
+pub trait Into {}
+pub mod std {
+    //! Not the crate.
+}
+pub mod core {
+    //! Not the crate.
+}
+#[allow(unused_macros)]
+macro_rules! include_bytes {
+    () => {};
+}
+";
+
+fn write_crate(directory: &Path) {
+    let _ = fs::remove_dir_all(directory);
+    fs::create_dir_all(directory.join("src/generated")).unwrap();
+    fs::write(directory.join("Cargo.toml"), manifest()).unwrap();
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
+    fs::copy(lock, directory.join("Cargo.lock")).unwrap();
+
+    let mut library = format!("//! Every kind of launcher.\n#![deny({LINTS})]\n{TRAPS}");
+    let mut binary = format!("//! Nothing here is exported.\n#![forbid({LINTS})]\n");
+    for (name, request) in matrix::files() {
+        let generated = directory.join("src/generated");
+        fs::write(
+            generated.join(format!("{name}.rs")),
+            launcher::render(&request).unwrap(),
+        )
+        .unwrap();
+        if request.locate == Locate::Embed {
+            for kernel in &request.kernels {
+                let bytes = matrix::artifact_bytes(&kernel.signature.name);
+                fs::write(generated.join(&kernel.artifact.file), bytes).unwrap();
+            }
+        }
+        let include = format!("include!(\"generated/{name}.rs\");");
+        // At the root, where the traps are, in a public module and in a private one.
+        match name.as_str() {
+            "common" | "located" => writeln!(library, "{include}").unwrap(),
+            _ => writeln!(
+                library,
+                "pub mod {name} {{\n    //! Public.\n    {include}\n}}"
+            )
+            .unwrap(),
+        }
+        writeln!(binary, "mod {name} {{\n    {include}\n}}").unwrap();
+    }
+    library.push_str(CALLS);
+    binary.push_str("fn main() {}\n");
+    fs::write(directory.join("src/lib.rs"), library).unwrap();
+    fs::write(directory.join("src/main.rs"), binary).unwrap();
+}
+
+/// Calls of generated launchers as host programs write them.
+const CALLS: &str = r#"
+/// Calls launchers with every kind of memory.
+///
+/// ```
+/// use npu_runtime::{Device, Runtime};
+/// let device = Device::open(Runtime::Cpu)?;
+/// // The artifact is no kernel, and that is an error, not a crash.
+/// assert!(launcher_matrix::vecadd::Kernel::load(&device).is_err());
+/// let error = launcher_matrix::elsewhere::Kernel::load_from(&device, "no/such").unwrap_err();
+/// assert!(error.to_string().contains(launcher_matrix::elsewhere::ARTIFACT), "{error}");
+/// assert_eq!(launcher_matrix::vecadd::SIGNATURE.parameters.len(), 4);
+/// # Ok::<(), npu_runtime::Error>(())
+/// ```
+///
+/// An input is not an output:
+///
+/// ```compile_fail,E0308
+/// fn call(kernel: &launcher_matrix::vecadd::Kernel, a: &[f32], b: &[f32], c: &[f32]) {
+///     kernel.launch(8, a, b, c, 5).unwrap();
+/// }
+/// ```
+///
+/// One element type is not another:
+///
+/// ```compile_fail,E0277
+/// fn call(kernel: &launcher_matrix::vecadd::Kernel, a: &[f64], b: &[f32], c: &mut [f32]) {
+///     kernel.launch(8, a, b, c, 5).unwrap();
+/// }
+/// ```
+///
+/// Input and output may not overlap:
+///
+/// ```compile_fail,E0502
+/// fn call(kernel: &launcher_matrix::vecadd::Kernel, a: &[f32], c: &mut [f32]) {
+///     kernel.launch(8, a, &*c, c, 5).unwrap();
+/// }
+/// ```
+///
+/// No argument may be missing from a struct:
+///
+/// ```compile_fail,E0063
+/// fn call(kernel: &launcher_matrix::counts::scalars_8_true::Kernel) {
+///     let arguments = launcher_matrix::counts::scalars_8_true::Arguments { s0: 1 };
+///     kernel.launch(8, arguments).unwrap();
+/// }
+/// ```
+///
+/// # Errors
+/// Always, if there were a kernel.
+pub fn call(
+    device: &::npu_runtime::Device,
+    slice: &mut [f32],
+) -> ::core::result::Result<(), ::npu_runtime::Error> {
+    let kernel = vecadd::Kernel::load(device)?;
+    let vector = vec![1.0_f32; 8];
+    let mut array = [1.0_f32; 8];
+    let mut buffer = device.buffer::<f32>(8)?;
+    kernel.launch(8, &vector, slice, &mut array, 8)?;
+    kernel.launch((8, 2), slice, &array, &mut buffer, 8)?;
+    kernel.launch([8, 2, 1], &buffer, &vector[2..], slice, 8)?;
+    kernel.launch(::npu_runtime::Grid::ONE, &array, &buffer, &mut slice[..4], 8)?;
+
+    let product = mat_mul::Kernel::load_from(device, "directory")?;
+    product.launch(&[0; 2048], &vec![0; 512], &mut [0; 1024], [64, 16])?;
+
+    let fields = counts::with_scalar_6_true::Kernel::load(device)?;
+    let arguments = counts::with_scalar_6_true::Arguments {
+        arg0: &[0_u8; 4],
+        arg1: &mut vec![0_i8; 4],
+        arg2: &mut [0_i16; 4],
+        arg3: &[0_i32; 4],
+        arg4: &mut vec![0_i64; 4],
+        arg5: &mut [0_u8; 4],
+        n: 7,
+    };
+    fields.launch(8, arguments)
+}
+"#;
+
+/// Runs a cargo command on the crate, with the library and the binary built beside it.
+fn cargo(directory: &Path, arguments: &[&str]) {
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .args(["--offline", "--quiet", "--manifest-path"])
+        .arg(directory.join("Cargo.toml"))
+        .env("CARGO_TARGET_DIR", target_directory())
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .env_remove("RUSTFLAGS")
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let start: String = complaint.chars().take(8000).collect();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "cargo {arguments:?}\n{start}\n{printed}"
+    );
+    // Clippy prints what it merely warns of; the crate's lints are errors, cargo's own are not.
+    assert!(complaint.trim().is_empty(), "cargo {arguments:?}\n{start}");
+}
+
+fn target_directory() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("launcher-matrix-target")
+}
+
+#[test]
+fn the_matrix_compiles_in_a_strict_crate_and_its_documentation_is_clean() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("launcher-matrix");
+    write_crate(&directory);
+    cargo(&directory, &["clippy"]);
+    cargo(&directory, &["doc", "--no-deps"]);
+    cargo(&directory, &["test", "--doc"]);
+}
