@@ -640,3 +640,6 @@ fn names_its_arguments(name: &str) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

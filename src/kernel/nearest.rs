@@ -1,17 +1,25 @@
 //! "Did you mean": the known name closest to one that is not known.
 
-/// The candidate that is most like `name`, if any is like it.
+/// Names longer than this are no misspelt ones, and comparing costs the product of the lengths.
+const LONGEST: usize = 200;
+
+/// The candidate that `name` is most likely a misspelling of: at most a third of it is wrong.
 pub(super) fn of<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
-    // Longer text is no misspelt name, and comparing costs the product of the lengths.
-    if name.len() > 200 {
+    if name.len() > LONGEST {
         return None;
     }
+    let allowed = (name.chars().count() / 3).max(1);
     candidates
         .into_iter()
-        .filter(|candidate| candidate.len() <= 200)
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
-        .filter(|(score, _)| *score > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(a.1)))
+        .filter(|candidate| candidate.len() <= LONGEST)
+        .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= allowed)
+        // Among equals, the one that starts alike: people mistype ends.
+        .min_by_key(|(distance, candidate)| {
+            let alike = name.chars().zip(candidate.chars());
+            let alike = alike.take_while(|(a, b)| a == b).count();
+            (*distance, std::cmp::Reverse(alike), *candidate)
+        })
         .map(|(_, candidate)| candidate.to_owned())
 }
 

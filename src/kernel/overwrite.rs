@@ -54,17 +54,25 @@ pub(super) fn generic_operands(
     if !values(tokens, (op.end, end)).is_empty() {
         return None;
     }
-    let sizes = op.attribute(tokens, "operandSegmentSizes")?;
-    // array < i32 : 2 , 1 >
-    let number = |at: usize| tokens.text(at).parse::<usize>().ok();
-    let (reads, writes) = (number(sizes + 4)?, number(sizes + 6)?);
-    if !tokens.is(sizes + 7, b'>') {
-        return None;
-    }
     let mut inputs = values(tokens, op.operands);
-    if inputs.len() != reads.checked_add(writes)? {
-        return None;
-    }
+    let reads = match op.attribute(tokens, "operandSegmentSizes") {
+        Some(sizes) => {
+            // array < i32 : 2 , 1 >
+            let number = |at: usize| tokens.text(at).parse::<usize>().ok();
+            let (reads, writes) = (number(sizes + 4)?, number(sizes + 6)?);
+            let fits = tokens.is(sizes + 7, b'>') && reads.checked_add(writes)? == inputs.len();
+            fits.then_some(reads)?
+        }
+        // These have exactly one output, their last operand.
+        None if matches!(
+            tokens.text(name).trim_matches('"'),
+            "linalg.transpose" | "linalg.broadcast" | "linalg.map"
+        ) =>
+        {
+            inputs.len().checked_sub(1)?
+        }
+        None => return None,
+    };
     let outputs = inputs.split_off(reads);
     Some((inputs, outputs))
 }

@@ -1,0 +1,269 @@
+//! The scanner and the canonical text against the real `mlir-opt`: both forms of a module say the
+//! same, and stripping locations and comments changes nothing that the tool sees.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use npu_build::kernel::canonical::Canonical;
+use npu_build::kernel::{Level, Module};
+
+/// `mlir-opt` from PATH or Debian's directories; without one the test fails on CI and says so
+/// elsewhere.
+fn mlir_opt() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut candidates: Vec<PathBuf> = std::env::split_paths(&path)
+        .flat_map(|directory| {
+            let versions = (18..40).rev().map(|version| format!("mlir-opt-{version}"));
+            std::iter::once("mlir-opt".to_owned())
+                .chain(versions)
+                .map(move |name| directory.join(name))
+        })
+        .collect();
+    let debian = (18..40).rev();
+    candidates.extend(debian.map(|v| PathBuf::from(format!("/usr/lib/llvm-{v}/bin/mlir-opt"))));
+    let found = candidates.into_iter().find(|candidate| candidate.is_file());
+    match &found {
+        Some(tool) => println!("real tool: {}", tool.display()),
+        None => assert!(
+            std::env::var("CI").is_err(),
+            "mlir-opt is missing: apt-get install mlir-22-tools"
+        ),
+    }
+    found
+}
+
+/// What `mlir-opt` prints for a text, or what it says against it.
+fn print(tool: &Path, arguments: &[&str], text: &str) -> Result<String, String> {
+    let mut child = Command::new(tool)
+        .args(arguments)
+        .arg("--allow-unregistered-dialect")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let text = text.to_owned();
+    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    let _ = writer.join().unwrap();
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout).unwrap())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+const ADD: &str = r#"#map = affine_map<(d0) -> (d0)>
+module {
+  func.func @add(%arg0: memref<*xf32> {tt.divisibility = 16 : i32}, %arg1: memref<*xf32>, %n: i32,
+                 %nx: i32, %ny: i32, %nz: i32, %x: i32, %y: i32, %z: i32) {
+    %c1024 = arith.constant 1024 : index // tile
+    %0 = arith.index_cast %x : i32 to index
+    %1 = arith.muli %0, %c1024 : index
+    %view = memref.reinterpret_cast %arg0 to offset: [%1], sizes: [1024], strides: [1] : memref<*xf32> to memref<1024xf32, strided<[1], offset: ?>>
+    %alloc = memref.alloc() : memref<1024xf32>
+    memref.copy %view, %alloc : memref<1024xf32, strided<[1], offset: ?>> to memref<1024xf32>
+    %t = bufferization.to_tensor %alloc restrict writable : memref<1024xf32> to tensor<1024xf32>
+    %u = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]} ins(%t : tensor<1024xf32>) outs(%t : tensor<1024xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %s = arith.addf %in, %in : f32
+      linalg.yield %s : f32
+    } -> tensor<1024xf32>
+
+    %to = memref.reinterpret_cast %arg1 to offset: [%1], sizes: [1024], strides: [1] : memref<*xf32> to memref<1024xf32, strided<[1], offset: ?>>
+    bufferization.materialize_in_destination %u in writable %to : (tensor<1024xf32>, memref<1024xf32, strided<[1], offset: ?>>) -> ()
+    return
+  }
+}
+"#;
+
+const MATMUL: &str = r#"
+func.func private @unused(memref<4xf32>) // declared
+func.func @matmul(%a: memref<16x8xi8>, %b: memref<8x4xi8>, %c: memref<16x4xi32>, %d: memref<16x4xi32>) attributes {x.y = "// no comment"} {
+  %zero = arith.constant 0 : i32
+  linalg.fill ins(%zero : i32) outs(%c : memref<16x4xi32>)
+  linalg.matmul ins(%a, %b : memref<16x8xi8>, memref<8x4xi8>) outs(%c : memref<16x4xi32>)
+  linalg.transpose ins(%c : memref<16x4xi32>) outs(%d : memref<16x4xi32>) permutation = [0, 1]
+  return
+}
+"#;
+
+const CONTROL: &str = r#"
+func.func @control(%a: memref<64xbf16>, %b: memref<64xbf16>, %c: memref<64xbf16>, %n: index, %p: i1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    scf.if %p {
+      %v = memref.load %a[%i] : memref<64xbf16>
+      memref.store %v, %b[%i] : memref<64xbf16>
+    }
+  }
+  cf.cond_br %p, ^then(%a, %n : memref<64xbf16>, index), ^end
+^then(%m: memref<64xbf16>, %k: index):
+  cf.br ^end
+^end:
+  %lower = memref.subview %c[0] [32] [1] : memref<64xbf16> to memref<32xbf16>
+  %pad = arith.constant 0.0 : bf16
+  %w = vector.transfer_read %lower[%c0], %pad {in_bounds = [true]} : memref<32xbf16>, vector<8xbf16>
+  call @opaque(%w) : (vector<8xbf16>) -> ()
+  return
+}
+func.func private @opaque(vector<8xbf16>)
+"#;
+
+const ELEMENTWISE: &str = r#"
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @elementwise(%a: memref<4x8xf32>, %b: memref<4x8xf32>, %c: memref<4x8xf32>, %s: f32) {
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%a : memref<4x8xf32>) outs(%b : memref<4x8xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %0 = arith.mulf %in, %s : f32
+    linalg.yield %0 : f32
+  }
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%a : memref<4x8xf32>) outs(%c : memref<4x8xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %0 = arith.addf %in, %out : f32
+    linalg.yield %0 : f32
+  }
+  return
+}
+"#;
+
+const LOCATIONS: &str = r#"
+// Locations in every position.
+#file = loc("kernel // name.py":1:0)
+#line = loc("kernel.py":3:4 to :9)
+module attributes {x.name = "loc(unknown)"} {
+  func.func @locations(%arg0: memref<4xf32> {x.y = 1 : i32} loc("a"("kernel.py":1:2)), %arg1: index loc(#file), %arg2: i1 loc(unknown)) {
+    %0 = memref.load %arg0[%arg1] : memref<4xf32> loc(callsite("f"("k.py":1:2) at #line))
+
+    %1:2 = scf.if %arg2 -> (f32, f32) {
+      scf.yield %0, %0 : f32, f32 loc(fused["x.py":1:1, #file])
+    } else {   // otherwise
+      scf.yield %0, %0 : f32, f32 loc(#line)
+    } loc(#line)
+    cf.br ^next(%1#0 : f32) loc(#line)
+  ^next(%2: f32 loc("two")): // one predecessor
+    "x.region"(%2) ({
+    ^bb0(%3: f32 loc("kernel.py":5:5), %4: f32 loc(#file)):
+      "x.end"() : () -> () loc("end")
+    }) {x.attribute} : (f32) -> () loc(
+      fused[unknown, // inner
+            "b"])
+    memref.store %2, %arg0[%arg1] : memref<4xf32>
+    return loc(#file)
+  } loc(#file)
+}
+loc(#file)
+"#;
+
+const INPUTS: [&str; 5] = [ADD, MATMUL, CONTROL, ELEMENTWISE, LOCATIONS];
+
+#[test]
+fn both_forms_give_the_same_module() {
+    let Some(tool) = mlir_opt() else { return };
+    for text in INPUTS {
+        let custom = print(&tool, &[], text).unwrap();
+        let generic = print(&tool, &["--mlir-print-op-generic"], text).unwrap();
+        let scan = |text: &str| {
+            let mut module = Module::scan(text.as_bytes()).unwrap();
+            for kernel in &mut module.kernels {
+                kernel.line = 0;
+            }
+            module
+        };
+        assert_eq!(scan(&custom), scan(&generic), "{generic}");
+        // Names apart, what is printed says what was written.
+        let directions = |module: &Module| {
+            let kernels = module.kernels.iter();
+            kernels
+                .map(|it| {
+                    format!(
+                        "{:?}",
+                        it.signature
+                            .parameters
+                            .iter()
+                            .map(|p| &p.kind)
+                            .collect::<Vec<_>>()
+                    )
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(directions(&scan(text)), directions(&scan(&custom)));
+        assert_eq!(scan(text).level, Level::Linalg);
+    }
+}
+
+#[test]
+fn the_canonical_text_is_the_same_module() {
+    let Some(tool) = mlir_opt() else { return };
+    for text in INPUTS {
+        let mut variants = vec![text.to_owned()];
+        for flags in [
+            &["--mlir-print-debuginfo"][..],
+            &["--mlir-print-debuginfo", "--mlir-print-local-scope"],
+            &["--mlir-print-debuginfo", "--mlir-print-op-generic"],
+            &[
+                "--mlir-print-debuginfo",
+                "--mlir-pretty-debuginfo=false",
+                "--strip-debuginfo",
+            ],
+        ] {
+            variants.push(print(&tool, flags, text).unwrap());
+        }
+        for variant in variants {
+            let canonical = Canonical::of(&variant);
+            assert_eq!(
+                print(&tool, &[], &canonical.text).unwrap(),
+                print(&tool, &[], &variant).unwrap(),
+                "{variant}\n{}",
+                canonical.text
+            );
+            let kept = canonical.text.replace("\"loc(unknown)\"", "");
+            let kept = kept.replace("memref.alloc(", "");
+            assert!(!kept.contains("loc(") && !kept.contains("#loc"), "{kept}");
+        }
+    }
+}
+
+#[test]
+fn locations_in_attributes_are_kept_and_so_is_the_module() {
+    let Some(tool) = mlir_opt() else { return };
+    for text in [
+        "#loc = loc(\"x\")\nmodule attributes {a.b = #loc} {} loc(\"y\")\n",
+        "module attributes {a.b = [loc(\"x\"), loc(unknown)]} {} loc(\"y\") // c\n",
+        "module {} loc(fused<\"meta\">[\"a\", \"b\"])\n",
+        "module attributes {a.b = #x.y<loc(1) // no comment\n>} {}\n",
+        "#di_file = #llvm.di_file<\"k.py\" in \"\">\nmodule attributes {a.b = #di_file} {} loc(fused<#di_file>[\"a\"])\n",
+    ] {
+        let canonical = Canonical::of(text).text;
+        for flags in [&[][..], &["--mlir-print-debuginfo"]] {
+            let (before, after) = (print(&tool, flags, text), print(&tool, flags, &canonical));
+            assert_eq!(before.unwrap(), after.unwrap(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_diagnostic_of_the_canonical_text_leads_to_the_original_line() {
+    let Some(tool) = mlir_opt() else { return };
+    let mut text = String::new();
+    for line in ADD.lines() {
+        let _ = writeln!(text, "// before\n\n{line}");
+    }
+    let broken = text.replace("arith.muli %0", "arith.muli %undefined");
+    let canonical = Canonical::of(&broken);
+    let message = print(&tool, &[], &canonical.text).unwrap_err();
+    let line: u32 = message
+        .lines()
+        .find(|line| line.contains("error:"))
+        .and_then(|line| line.split(':').nth(1))
+        .and_then(|number| number.parse().ok())
+        .unwrap();
+    let original = broken
+        .lines()
+        .nth(canonical.original_line(line) as usize - 1);
+    assert!(original.unwrap().contains("%undefined"), "{message}");
+}
