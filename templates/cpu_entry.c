@@ -273,6 +273,41 @@ LOCAL void memrefCopy(int64_t element, struct unranked *from, struct unranked *t
                target->aligned + target->offset * element, target->sizes_and_strides + rank);
 }
 
+/* Narrowing to bf16, which the compiler calls for and not every libgcc has (GCC's only since 13).
+ * __bf16 has no arithmetic here: these work on the bits. */
+#if defined(__x86_64__) || defined(__aarch64__)
+static __bf16 bf16_of_bits(uint32_t bits) {
+  const uint32_t magnitude = bits & 0x7fffffff;
+  unsigned short half;
+  __bf16 result;
+  if (magnitude > 0x7f800000)
+    half = (unsigned short)(bits >> 16 | 0x40); /* a NaN stays one, and is quiet */
+  else
+    half = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); /* to nearest, ties to even */
+  __builtin_memcpy(&result, &half, sizeof result);
+  return result;
+}
+
+LOCAL __bf16 __truncsfbf2(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bf16_of_bits(bits);
+}
+
+/* Through an f32 that is rounded to odd, so that rounding twice is rounding once. */
+LOCAL __bf16 __truncdfbf2(double value) {
+  const float narrow = (float)value;
+  uint32_t bits;
+  __builtin_memcpy(&bits, &narrow, sizeof bits);
+  if ((double)narrow != value && value == value) {
+    if (__builtin_fabs((double)narrow) > __builtin_fabs(value))
+      bits--;
+    bits |= 1;
+  }
+  return bf16_of_bits(bits);
+}
+#endif
+
 /* Apart from the frame that can be escaped to, whose values would have to stay in memory. */
 __attribute__((noinline)) static void run_programs(const uint64_t *slots, const uint32_t grid[3],
                                                    uint64_t first, uint64_t end,

@@ -147,13 +147,23 @@ fn commands(request: &Request<'_>) -> Vec<Command> {
         March::Native => link.push("-march=native".into()),
         March::Named(name) => link.push(Argument::Text(format!("-march={name}"))),
     }
-    // The module has no target triple of its own, which clang would warn about. A symbol that
-    // nobody defines is an error now, rather than when the object is loaded.
-    link.extend(texts(&["-Wno-override-module", "-Wl,-z,defs"]));
-    link.push(Argument::Tool("--ld-path=", Arc::new(tools.linker.clone())));
-    link.extend(texts(&["-x", "ir", IR, "-x", "c", "cpu_entry.c", "-lm", "-o", OBJECT]));
-    let command = |tool: &Tool, arguments| Command {
-        tool: Arc::new(tool.clone()),
+    // Nothing is linked that the key does not know: no start files (a kernel has no constructors),
+    // and of libraries the support archive by its content and glibc, which is only referred to. The module has no target triple of its own, which clang would warn about. A symbol
+    // that nobody defines is an error now, not when the object is loaded; one that the module
+    // defines is never taken from the host program.
+    link.extend(texts(&[
+        "--no-default-config",
+        "-Wno-override-module",
+        "-nostartfiles",
+        "-nodefaultlibs",
+        "-Wl,-z,defs,-Bsymbolic",
+    ]));
+    link.push(Argument::Tool("--ld-path=", Arc::clone(&tools.linker)));
+    link.extend(texts(&["-x", "ir", IR, "-x", "c", "cpu_entry.c", "-x", "none"]));
+    link.push(Argument::Tool("", Arc::clone(&tools.support)));
+    link.extend(texts(&["-lm", "-lc", "-o", OBJECT]));
+    let command = |tool: &Arc<Tool>, arguments| Command {
+        tool: Arc::clone(tool),
         arguments,
     };
     vec![

@@ -227,6 +227,15 @@ impl Cache {
         runner: &Runner,
         observe: Observer<'_>,
     ) -> Result<(Outcome, Vec<Artifact>), EnsureError> {
+        if self.read_only.is_none()
+            && let Err(error) = open::populate(&self.layout, self.sharing)
+        {
+            observe(Event::Warning(format!(
+                "can't write the cache {}: {error}; what is built now is not kept",
+                self.layout.root().display()
+            )));
+            return Ok((Outcome::Built, build_outside(step, key, runner, observe)?));
+        }
         let _locks = match self.lock(step, key, runner, observe) {
             Ok(locks) => locks,
             Err(LockError::Interrupted) => return Err(ExecuteError::Interrupted.into()),

@@ -107,9 +107,11 @@ pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, Open
     }
 }
 
-fn populate(layout: &Layout, sharing: Sharing) -> io::Result<()> {
-    if let Err(error) = fs::write(layout.tag(), TAG) {
-        return Err(error);
+/// Makes whatever is missing in the cache directory.
+pub fn populate(layout: &Layout, sharing: Sharing) -> io::Result<()> {
+    if fs::symlink_metadata(layout.tag()).is_err() {
+        create(layout.root(), sharing, true)?;
+        fs::write(layout.tag(), TAG)?;
     }
     for directory in [
         layout.version(),

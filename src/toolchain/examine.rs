@@ -76,6 +76,35 @@ impl<'a> Examination<'a> {
         })
     }
 
+    /// Finds, reads and identifies a library that a tool links into what it makes.
+    pub(super) fn library(&mut self, name: &'static str, path: &Path) -> Result<Tool, Reason> {
+        let parts = Parts {
+            name,
+            path: path.to_owned(),
+            files: vec![Part {
+                name: name.to_owned(),
+                path: path.to_owned(),
+            }],
+        };
+        self.read(&[&parts])?;
+        let digest = *(self.digests.get(path)).ok_or_else(|| Reason::Changed {
+            file: path.to_owned(),
+        })?;
+        let files = vec![FileIdentity {
+            name: name.to_owned(),
+            digest,
+        }];
+        Ok(Tool {
+            name,
+            path: path.to_owned(),
+            identity: Identity {
+                digest: fingerprint(&files),
+                version: String::new(),
+                files,
+            },
+        })
+    }
+
     fn ask_version(&self, path: &Path) -> Result<String, Reason> {
         let output = self.ask(path, "--version")?;
         version(&output)

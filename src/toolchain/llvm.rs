@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -20,6 +21,7 @@ const MLIR_OPT: &str = "mlir-opt";
 const MLIR_TRANSLATE: &str = "mlir-translate";
 const CLANG: &str = "clang";
 const LD: &str = "ld";
+const SUPPORT: &str = "support";
 
 /// How often an examination begins again when files change under it.
 const ATTEMPTS: usize = 3;
@@ -33,14 +35,17 @@ pub struct Llvm {
     /// The version of all three tools.
     pub version: String,
     /// Lowers MLIR.
-    pub mlir_opt: Tool,
+    pub mlir_opt: Arc<Tool>,
     /// Translates MLIR's LLVM dialect to LLVM IR.
-    pub mlir_translate: Tool,
+    pub mlir_translate: Arc<Tool>,
     /// Compiles LLVM IR and links.
-    pub clang: Tool,
+    pub clang: Arc<Tool>,
     /// What clang links with. Its path is to be given to clang as `--ld-path`, so that what is
     /// executed is what is in the key.
-    pub linker: Tool,
+    pub linker: Arc<Tool>,
+    /// The archive of compiler support routines (128-bit division, f16 conversions) that clang links
+    /// with: parts of it end up in an object, so it is identified as the tools are.
+    pub support: Arc<Tool>,
     /// What was looked at before this one and can't be used.
     pub rejected: Vec<Rejected>,
 }
@@ -169,14 +174,15 @@ impl Llvm {
         examine(search, &mut Examination::new(memo, probe), false)
     }
 
-    /// The four tools, in the order in which a compilation executes them.
+    /// The four tools, in the order in which a compilation executes them, and what they link in.
     #[must_use]
-    pub fn tools(&self) -> [&Tool; 4] {
+    pub fn tools(&self) -> [&Tool; 5] {
         [
             &self.mlir_opt,
             &self.mlir_translate,
             &self.clang,
             &self.linker,
+            &self.support,
         ]
     }
 }
@@ -246,14 +252,16 @@ fn judge(
     let linker = examination.parts(LD, linker)?;
     examination.read(&[&linker])?;
     let linker = examination.tool(linker)?;
+    let support = support(&clang.path, examination)?;
     let version = mlir_opt.identity.version.clone();
     Ok(Llvm {
         bin: place.directory.clone(),
         version,
-        mlir_opt,
-        mlir_translate,
-        clang,
-        linker,
+        mlir_opt: Arc::new(mlir_opt),
+        mlir_translate: Arc::new(mlir_translate),
+        clang: Arc::new(clang),
+        linker: Arc::new(linker),
+        support: Arc::new(support),
         rejected: Vec::new(),
     })
 }
@@ -284,12 +292,22 @@ fn linker(
         })
 }
 
+/// The support library that clang would link with.
+fn support(clang: &Path, examination: &mut Examination<'_>) -> Result<Tool, Reason> {
+    let answer = examination.ask(clang, "-print-libgcc-file-name")?;
+    let path = PathBuf::from(answer.trim());
+    if !path.is_absolute() || !path.is_file() {
+        return Err(Reason::NoSupport { library: path });
+    }
+    examination.library(SUPPORT, &path)
+}
+
 /// Reads a tool's name back from the memo: one of those that are used here.
 pub(super) fn tool_name<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<&'static str, D::Error> {
     let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-    let known = [MLIR_OPT, MLIR_TRANSLATE, CLANG, LD];
+    let known = [MLIR_OPT, MLIR_TRANSLATE, CLANG, LD, SUPPORT];
     let unknown = || serde::de::Error::custom(format_args!("no tool is called '{name}'"));
     known
         .into_iter()

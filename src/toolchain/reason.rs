@@ -100,6 +100,13 @@ pub enum Reason {
         /// What clang calls it.
         linker: String,
     },
+    /// The compiler has no support library.
+    #[error("its clang finds no support library {}; install gcc (libgcc) or compiler-rt", .library.display())]
+    NoSupport {
+        /// What clang calls it.
+        #[serde(with = "super::stored_path")]
+        library: PathBuf,
+    },
 }
 
 impl Reason {
