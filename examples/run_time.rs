@@ -31,6 +31,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // What does not fit the signature is an error that says so, and nothing runs.
     let refused = kernel.launch(4.into(), &mut [Arg::input(&x), Arg::input(&y)]);
     let reason = refused.expect_err("two arguments instead of four");
-    println!("vecadd ({}): 4096 sums are right; with too few arguments: {reason}", build.outcome().name());
+    println!(
+        "vecadd ({}): 4096 sums are right; with too few arguments: {reason}",
+        build.outcome().name()
+    );
     Ok(())
 }

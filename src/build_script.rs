@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
-use crate::plan::{Build, BuildError, Prepared, Request, Session, Understood};
+use crate::plan::{Build, BuildError, KernelError, Prepared, Request, Session, Understood};
 use crate::store::Event;
 
 /// Starts the description of what a build script compiles.
@@ -168,8 +168,8 @@ impl BuildScript {
             writeln!(cargo, "cargo::rerun-if-env-changed={name}")?;
         }
         let environment = Environment::from_fn(get);
-        let mut settings =
-            Settings::load(self.layer.clone(), &environment, &crate_dir).map_err(BuildError::from)?;
+        let mut settings = Settings::load(self.layer.clone(), &environment, &crate_dir)
+            .map_err(BuildError::from)?;
         if settings.cache_is_default {
             settings.cache = CachePlace::Directory(out_dir.join("npu-build-cache"));
         }
@@ -191,7 +191,9 @@ impl BuildScript {
             rerun_if_changed(cargo, &request.kernel)?;
         }
         if self.stubs || get("DOCS_RS".as_ref()).is_some() {
-            return requests.iter().try_for_each(|request| stub(request, &out_dir));
+            return requests
+                .iter()
+                .try_for_each(|request| stub(request, &out_dir));
         }
         let target = required("CARGO_CFG_TARGET_ARCH")?;
         let session = Session::new(settings, interrupt, &|_| {})?;
@@ -205,15 +207,23 @@ impl BuildScript {
             let build = session.build(request, &|event| {
                 let warning = match event {
                     Event::Warning(text) => text,
-                    Event::Damaged { subject, reason, .. } => {
-                        format!("the cache's entry of {subject} is damaged ({reason}); it is made again")
+                    Event::Damaged {
+                        subject, reason, ..
+                    } => {
+                        format!(
+                            "the cache's entry of {subject} is damaged ({reason}); it is made again"
+                        )
                     }
                     Event::Waiting { .. } | Event::Running { .. } => return,
                 };
                 let _ = send.send(warning);
             });
             for warning in warnings.try_iter() {
-                writeln!(cargo, "cargo::warning=npu-build: {}", warning.replace('\n', " "))?;
+                writeln!(
+                    cargo,
+                    "cargo::warning=npu-build: {}",
+                    warning.replace('\n', " ")
+                )?;
             }
             build?.write_to(&out_dir)?;
         }
@@ -267,10 +277,8 @@ fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
         kernels: kernels.collect(),
         locate: launcher::Locate::Embed,
     };
-    let text = launcher::render(&launcher_request).map_err(|error| BuildError::Launcher {
-        path: request.kernel.clone(),
-        reason: error.to_string(),
-    })?;
+    let text = launcher::render(&launcher_request)
+        .map_err(|error| KernelError::from(error).at(&request.kernel))?;
     files.push((
         out_dir.join(Build::launcher_name(&request.kernel)),
         text.into_bytes(),

@@ -80,10 +80,7 @@ impl Interrupt {
     }
 
     fn groups(&self) -> MutexGuard<'_, Vec<Pid>> {
-        self.0
-            .groups
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.0.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,9 +99,7 @@ impl Guarded<'_> {
 
 impl Drop for Guarded<'_> {
     fn drop(&mut self) {
-        self.interrupt
-            .groups()
-            .retain(|group| *group != self.group);
+        self.interrupt.groups().retain(|group| *group != self.group);
     }
 }
 

@@ -18,12 +18,20 @@ fn the_second_compilation_runs_nothing_and_gives_the_same_files() {
     let built = scene.compile(&kernel);
     let paths = built.paths();
     assert_eq!(scene.runs(), TOOLS);
-    assert!(built.stderr().contains("built: vecadd for cpu"), "{}", built.stderr());
+    assert!(
+        built.stderr().contains("built: vecadd for cpu"),
+        "{}",
+        built.stderr()
+    );
 
     let hit = scene.compile(&kernel);
     assert_eq!(hit.paths(), paths);
     assert_eq!(scene.runs(), [""; 0]);
-    assert!(hit.stderr().contains("hit: vecadd for cpu"), "{}", hit.stderr());
+    assert!(
+        hit.stderr().contains("hit: vecadd for cpu"),
+        "{}",
+        hit.stderr()
+    );
     assert!(scene.leftovers().is_empty(), "{:?}", scene.leftovers());
 }
 
@@ -31,13 +39,22 @@ fn the_second_compilation_runs_nothing_and_gives_the_same_files() {
 fn json_tells_outcome_key_and_artifacts() {
     let scene = Scene::new();
     let kernel = scene.kernel("vecadd.mlir");
-    let arguments = ["compile", kernel.to_str().unwrap(), "--target", "cpu", "--message-format", "json"];
+    let arguments = [
+        "compile",
+        kernel.to_str().unwrap(),
+        "--target",
+        "cpu",
+        "--message-format",
+        "json",
+    ];
     for outcome in ["built", "hit"] {
         let told = scene.run(&arguments);
         let object: serde_json::Value = serde_json::from_str(&told.stdout()).unwrap();
         assert_eq!(object["outcome"], outcome);
         assert_eq!(object["target"], "cpu");
-        let key = scene.run(&["key", kernel.to_str().unwrap(), "--target", "cpu"]).stdout();
+        let key = scene
+            .run(&["key", kernel.to_str().unwrap(), "--target", "cpu"])
+            .stdout();
         assert_eq!(object["key"], key.trim());
         let path = object["artifact"]["path"].as_str().unwrap();
         let content = fs::read(path).unwrap();
@@ -48,7 +65,10 @@ fn json_tells_outcome_key_and_artifacts() {
 
 /// The digest as coreutils computes it.
 fn sha256sum(path: &Path) -> String {
-    let output = std::process::Command::new("sha256sum").arg(path).output().unwrap();
+    let output = std::process::Command::new("sha256sum")
+        .arg(path)
+        .output()
+        .unwrap();
     String::from_utf8(output.stdout).unwrap()[..64].to_owned()
 }
 
@@ -58,13 +78,27 @@ type Damage = (&'static str, fn(&Path));
 const DAMAGES: &[Damage] = &[
     ("deleted", |path| fs::remove_file(path).unwrap()),
     ("emptied", |path| rewrite(path, |_| Vec::new())),
-    ("cut short", |path| rewrite(path, |bytes| bytes[..bytes.len() / 2].to_vec())),
-    ("one byte shorter", |path| rewrite(path, |bytes| bytes[..bytes.len() - 1].to_vec())),
-    ("longer", |path| rewrite(path, |bytes| [bytes, b"\n"].concat())),
-    ("a flipped bit at the start", |path| rewrite(path, |bytes| flip(bytes, 0))),
-    ("a flipped bit in the middle", |path| rewrite(path, |bytes| flip(bytes, bytes.len() / 2))),
-    ("a flipped bit at the end", |path| rewrite(path, |bytes| flip(bytes, bytes.len() - 1))),
-    ("zeros of the same length", |path| rewrite(path, |bytes| vec![0; bytes.len()])),
+    ("cut short", |path| {
+        rewrite(path, |bytes| bytes[..bytes.len() / 2].to_vec())
+    }),
+    ("one byte shorter", |path| {
+        rewrite(path, |bytes| bytes[..bytes.len() - 1].to_vec())
+    }),
+    ("longer", |path| {
+        rewrite(path, |bytes| [bytes, b"\n"].concat())
+    }),
+    ("a flipped bit at the start", |path| {
+        rewrite(path, |bytes| flip(bytes, 0))
+    }),
+    ("a flipped bit in the middle", |path| {
+        rewrite(path, |bytes| flip(bytes, bytes.len() / 2))
+    }),
+    ("a flipped bit at the end", |path| {
+        rewrite(path, |bytes| flip(bytes, bytes.len() - 1))
+    }),
+    ("zeros of the same length", |path| {
+        rewrite(path, |bytes| vec![0; bytes.len()])
+    }),
     ("replaced by a directory", |path| {
         fs::remove_file(path).unwrap();
         fs::create_dir(path).unwrap();
@@ -119,11 +153,23 @@ fn any_damage_to_any_file_is_repaired_by_the_steps_that_are_hurt() {
             assert_eq!(artifacts(&repaired), good, "{case}");
             let expected: &[&str] = if is_compile { &TOOLS } else { &[] };
             assert_eq!(scene.runs(), expected, "{case}");
-            assert!(repaired.stderr().contains("repaired: vecadd"), "{case}: {}", repaired.stderr());
-            assert!(repaired.stderr().contains("is damaged"), "{case}: {}", repaired.stderr());
+            assert!(
+                repaired.stderr().contains("repaired: vecadd"),
+                "{case}: {}",
+                repaired.stderr()
+            );
+            assert!(
+                repaired.stderr().contains("is damaged"),
+                "{case}: {}",
+                repaired.stderr()
+            );
             // And then it is whole again.
             let hit = scene.compile(&kernel);
-            assert!(hit.stderr().contains("hit: vecadd"), "{case}: {}", hit.stderr());
+            assert!(
+                hit.stderr().contains("hit: vecadd"),
+                "{case}: {}",
+                hit.stderr()
+            );
         }
     }
     let quarantine = fs::read_dir(scene.cache.join("v1/quarantine")).unwrap();
@@ -150,14 +196,29 @@ fn whole_entries_and_directories_may_be_deleted_by_hand() {
     let scene = Scene::new();
     let kernel = scene.kernel("vecadd.mlir");
     let good = artifacts(&scene.compile(&kernel));
-    for path in ["v1/entries", "v1/locks", "v1/work", "v1/tools", "v1/quarantine", "v1/failures", "v1", "CACHEDIR.TAG", ""] {
+    for path in [
+        "v1/entries",
+        "v1/locks",
+        "v1/work",
+        "v1/tools",
+        "v1/quarantine",
+        "v1/failures",
+        "v1",
+        "CACHEDIR.TAG",
+        "",
+    ] {
         let path = scene.cache.join(path);
         if path.is_dir() {
             fs::remove_dir_all(&path).unwrap();
         } else {
             fs::remove_file(&path).unwrap();
         }
-        assert_eq!(artifacts(&scene.compile(&kernel)), good, "without {}", path.display());
+        assert_eq!(
+            artifacts(&scene.compile(&kernel)),
+            good,
+            "without {}",
+            path.display()
+        );
     }
 }
 
@@ -178,7 +239,11 @@ fn an_entry_under_another_key_is_not_believed() {
     }
     let repaired = scene.compile(&fma);
     assert_eq!(artifacts(&repaired), good);
-    assert!(repaired.stderr().contains("belongs to key"), "{}", repaired.stderr());
+    assert!(
+        repaired.stderr().contains("belongs to key"),
+        "{}",
+        repaired.stderr()
+    );
 }
 
 #[test]
@@ -206,11 +271,19 @@ fn eight_processes_on_one_cold_kernel_run_each_tool_once() {
         .map(|child| Outcome(child.wait_with_output().unwrap()))
         .collect();
     assert_eq!(scene.runs(), TOOLS);
-    let count = |word: &str| outcomes.iter().filter(|outcome| outcome.stderr().contains(word)).count();
+    let count = |word: &str| {
+        outcomes
+            .iter()
+            .filter(|outcome| outcome.stderr().contains(word))
+            .count()
+    };
     assert_eq!(count("built: vecadd"), 1);
     assert_eq!(count("hit: vecadd"), 7);
     assert_eq!(count("waiting: for process"), 7);
-    let builder = outcomes.iter().position(|outcome| outcome.stderr().contains("built: vecadd")).unwrap();
+    let builder = outcomes
+        .iter()
+        .position(|outcome| outcome.stderr().contains("built: vecadd"))
+        .unwrap();
     let named = format!("waiting: for process {} on ", pids[builder]);
     assert_eq!(count(&named), 7, "{outcomes:?}");
     let first = outcomes[0].paths();
@@ -221,14 +294,27 @@ fn eight_processes_on_one_cold_kernel_run_each_tool_once() {
 fn several_kernels_are_built_at_once_and_listed_in_order() {
     let scene = Scene::new();
     let names = ["vecadd", "fma", "softmax", "matmul_i8"];
-    let kernels: Vec<_> = names.iter().map(|name| scene.kernel(&format!("{name}.mlir"))).collect();
-    let mut arguments = vec!["compile", "--target", "cpu", "--message-format", "json", "-j", "4"];
+    let kernels: Vec<_> = names
+        .iter()
+        .map(|name| scene.kernel(&format!("{name}.mlir")))
+        .collect();
+    let mut arguments = vec![
+        "compile",
+        "--target",
+        "cpu",
+        "--message-format",
+        "json",
+        "-j",
+        "4",
+    ];
     arguments.extend(kernels.iter().map(|kernel| kernel.to_str().unwrap()));
     let outcome = scene.run(&arguments);
     let told: Vec<_> = outcome
         .stdout()
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["kernel"]["name"].clone())
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["kernel"]["name"].clone()
+        })
         .collect();
     assert_eq!(told, names);
 }
@@ -244,7 +330,15 @@ fn refresh_builds_what_is_there_and_no_cache_leaves_nothing() {
     assert_eq!(artifacts(&refreshed), good);
     assert_eq!(scene.runs(), TOOLS);
     let out = scene.path().join("out");
-    let uncached = scene.run(&["compile", path, "--target", "cpu", "--no-cache", "--out-dir", out.to_str().unwrap()]);
+    let uncached = scene.run(&[
+        "compile",
+        path,
+        "--target",
+        "cpu",
+        "--no-cache",
+        "--out-dir",
+        out.to_str().unwrap(),
+    ]);
     assert_eq!(uncached.paths().len(), 2);
     assert_eq!(scene.runs(), TOOLS);
     assert!(scene.leftovers().is_empty());
@@ -255,7 +349,13 @@ fn intermediates_are_kept_on_request_and_are_another_entry() {
     let scene = Scene::new();
     let kernel = scene.kernel("vecadd.mlir");
     scene.compile(&kernel);
-    let arguments = ["compile", kernel.to_str().unwrap(), "--target", "cpu", "--keep-intermediates"];
+    let arguments = [
+        "compile",
+        kernel.to_str().unwrap(),
+        "--target",
+        "cpu",
+        "--keep-intermediates",
+    ];
     let paths = scene.run(&arguments).paths();
     let text = |name: &str| {
         let path = paths.iter().find(|path| path.ends_with(name)).unwrap();
@@ -270,7 +370,9 @@ fn intermediates_are_kept_on_request_and_are_another_entry() {
 fn the_cache_can_be_listed_and_cleared() {
     let scene = Scene::new();
     scene.compile(&scene.kernel("vecadd.mlir")).paths();
-    let listed = scene.run(&["cache", "list", "--message-format", "json"]).stdout();
+    let listed = scene
+        .run(&["cache", "list", "--message-format", "json"])
+        .stdout();
     let mut steps: Vec<_> = listed
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
@@ -279,7 +381,11 @@ fn the_cache_can_be_listed_and_cleared() {
     steps.sort();
     assert_eq!(steps, [r#""compile" "vecadd""#, r#""launcher" "vecadd""#]);
     let cleared = scene.run(&["cache", "clear"]);
-    assert!(cleared.stderr().contains("cleared: 2 entries"), "{}", cleared.stderr());
+    assert!(
+        cleared.stderr().contains("cleared: 2 entries"),
+        "{}",
+        cleared.stderr()
+    );
     assert_eq!(scene.run(&["cache", "list"]).stdout(), "");
     let dir = scene.run(&["cache", "dir"]).stdout();
     assert_eq!(Path::new(dir.trim_end()), scene.cache);
@@ -296,7 +402,11 @@ fn the_cache_can_be_moved() {
     for file in scene.entry_files() {
         let text = fs::read(&file).unwrap();
         let path = scene.cache.to_str().unwrap().as_bytes();
-        assert!(!text.windows(path.len()).any(|window| window == path), "{}", file.display());
+        assert!(
+            !text.windows(path.len()).any(|window| window == path),
+            "{}",
+            file.display()
+        );
     }
     scene.cache = moved;
     assert!(scene.compile(&kernel).stderr().contains("hit: vecadd"));

@@ -151,7 +151,7 @@ impl fmt::Debug for Arg<'_> {
 #[diagnostic::on_unimplemented(
     message = "a kernel can't read `{Self}` as elements of type `{T}`",
     label = "expected a reference to a slice, array, `Vec` or `npu_runtime::Buffer` of `{T}`",
-    note = "a `&[{T}]` is passed as it is, without another `&` before it"
+    note = "the element type has to be exactly `{T}`"
 )]
 pub trait Input<T: Element>: sealed::Sealed {
     /// Borrows the memory for a launch.
@@ -164,7 +164,7 @@ pub trait Input<T: Element>: sealed::Sealed {
 #[diagnostic::on_unimplemented(
     message = "a kernel can't write `{Self}` as elements of type `{T}`",
     label = "expected a mutable reference to a slice, array, `Vec` or `npu_runtime::Buffer` of `{T}`",
-    note = "a `&mut [{T}]` is passed as it is, without another `&mut` before it"
+    note = "the element type has to be exactly `{T}`"
 )]
 pub trait Output<T: Element>: sealed::Sealed {
     /// Borrows the memory for a launch that writes it.
@@ -199,4 +199,29 @@ memory! {
     [const N: usize] [T; N];
     [] Vec<T>;
     [] Buffer<T>;
+}
+
+// A reference to any of them, for what holds references: the fields of an `Arguments` struct.
+impl<I: sealed::Sealed + ?Sized> sealed::Sealed for &I {}
+impl<I: sealed::Sealed + ?Sized> sealed::Sealed for &mut I {}
+
+impl<T: Element, I: Input<T> + ?Sized> Input<T> for &I {
+    #[inline]
+    fn arg(&self) -> Arg<'_> {
+        (**self).arg()
+    }
+}
+
+impl<T: Element, I: Input<T> + ?Sized> Input<T> for &mut I {
+    #[inline]
+    fn arg(&self) -> Arg<'_> {
+        (**self).arg()
+    }
+}
+
+impl<T: Element, I: Output<T> + ?Sized> Output<T> for &mut I {
+    #[inline]
+    fn arg_mut(&mut self) -> Arg<'_> {
+        (**self).arg_mut()
+    }
 }

@@ -113,7 +113,9 @@ pub enum Command {
     /// Show which tools were found, and why others were not taken
     Doctor,
     /// Print a shell's completion script
-    #[command(after_help = "Example:\n  npu-build completions bash > ~/.local/share/bash-completion/completions/npu-build")]
+    #[command(
+        after_help = "Example:\n  npu-build completions bash > ~/.local/share/bash-completion/completions/npu-build"
+    )]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -229,7 +231,11 @@ fn parse_argument(text: &str) -> Result<(String, Direction), String> {
         "in" => Direction::In,
         "out" => Direction::Out,
         "inout" => Direction::InOut,
-        _ => return Err(format!("'{direction}' is no direction; there are in, out and inout")),
+        _ => {
+            return Err(format!(
+                "'{direction}' is no direction; there are in, out and inout"
+            ));
+        }
     };
     Ok((name.to_owned(), direction))
 }
@@ -240,6 +246,8 @@ fn parse_option(text: &str) -> Result<TargetOption, String> {
         .ok_or("write it as NAME=VALUE, e.g. march=native")?;
     match name {
         "march" => value.parse().map(TargetOption::March),
-        _ => Err(format!("there is no option '{name}'; the cpu target has march")),
+        _ => Err(format!(
+            "there is no option '{name}'; the cpu target has march"
+        )),
     }
 }

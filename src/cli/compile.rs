@@ -12,7 +12,9 @@ use npu_build::plan::{Build, BuildError, Request, Session};
 use npu_build::step::Kind;
 use npu_build::store::Outcome;
 
-use super::args::{BuildCommand, CompileCommand, Delivery, Emit, Global, KernelOptions, TargetOption};
+use super::args::{
+    BuildCommand, CompileCommand, Delivery, Emit, Global, KernelOptions, TargetOption,
+};
 use super::json::Built;
 use super::terminal::{Terminal, Tone};
 use super::{Failure, session, settings};
@@ -27,7 +29,14 @@ pub fn compile(
     let requests = command
         .kernels
         .iter()
-        .map(|kernel| request(kernel, &command.options, &settings, command.delivery.refresh))
+        .map(|kernel| {
+            request(
+                kernel,
+                &command.options,
+                &settings,
+                command.delivery.refresh,
+            )
+        })
         .collect();
     deliver(settings, requests, &command.delivery, terminal)
 }
@@ -214,12 +223,22 @@ fn summary(build: &Build, terminal: &Terminal) {
     terminal.status(
         outcome.name(),
         tone,
-        &format!("{} for {} in {}", names.join(", "), build.target, milliseconds(elapsed)),
+        &format!(
+            "{} for {} in {}",
+            names.join(", "),
+            build.target,
+            milliseconds(elapsed)
+        ),
     );
     for step in &build.steps {
         terminal.detail(
             step.outcome.name(),
-            &format!("{} {} in {}", step.kind, step.key, milliseconds(step.elapsed)),
+            &format!(
+                "{} {} in {}",
+                step.kind,
+                step.key,
+                milliseconds(step.elapsed)
+            ),
         );
     }
 }

@@ -41,7 +41,11 @@ pub fn run(global: &Global, terminal: &Terminal) -> Result<(), Failure> {
         match verdict {
             Ok(llvm) => {
                 let word = if taken { "also usable" } else { "used for cpu" };
-                terminal.result(&format!("{word}: LLVM {} in {}", llvm.version, place.display()))?;
+                terminal.result(&format!(
+                    "{word}: LLVM {} in {}",
+                    llvm.version,
+                    place.display()
+                ))?;
                 describe(llvm, terminal)?;
                 taken = true;
             }

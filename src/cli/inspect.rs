@@ -18,9 +18,16 @@ pub fn signature(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let request = request(&command.kernel.kernel, &command.kernel.options, &settings, false);
+    let request = request(
+        &command.kernel.kernel,
+        &command.kernel.options,
+        &settings,
+        false,
+    );
     let understood = Understood::new(&request)?;
-    let json = command.format.map_or(terminal.json, |format| format == Format::Json);
+    let json = command
+        .format
+        .map_or(terminal.json, |format| format == Format::Json);
     for kernel in &understood.kernels {
         if json {
             #[derive(Serialize)]
@@ -63,8 +70,10 @@ fn described(level: Level, signature: &Signature) -> String {
     for [name, mlir_type, shape, direction] in &rows {
         let [name_width, type_width, shape_width] = widths;
         text.push_str(
-            format!("\n  {name:name_width$}  {mlir_type:type_width$}  {shape:shape_width$}  {direction}")
-                .trim_end(),
+            format!(
+                "\n  {name:name_width$}  {mlir_type:type_width$}  {shape:shape_width$}  {direction}"
+            )
+            .trim_end(),
         );
     }
     text

@@ -91,7 +91,12 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version are results; clap knows which stream is whose.
             let code = if error.use_stderr() { BAD_INPUT } else { 0 };
-            return if error.print().is_ok() { code } else { UNWRITABLE }.into();
+            return if error.print().is_ok() {
+                code
+            } else {
+                UNWRITABLE
+            }
+            .into();
         }
     };
     let terminal = Terminal::new(&arguments.global);

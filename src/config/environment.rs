@@ -93,7 +93,9 @@ impl Environment {
     pub(super) fn layer(&self) -> Result<Layer, ConfigError> {
         Ok(Layer {
             cache_dir: self.path("NPU_BUILD_CACHE_DIR"),
-            cache: self.parsed("NPU_BUILD_NO_CACHE", parse_switch)?.map(|no| !no),
+            cache: self
+                .parsed("NPU_BUILD_NO_CACHE", parse_switch)?
+                .map(|no| !no),
             shared_cache: self.parsed("NPU_BUILD_SHARED_CACHE", parse_switch)?,
             target: self.parsed("NPU_BUILD_TARGET", |text| {
                 text.parse().map_err(|error| format!("{error}"))

@@ -119,7 +119,10 @@ struct KernelText {
 
 /// A value that is written as text.
 #[derive(Deserialize)]
-#[serde(try_from = "String", bound = "T: std::str::FromStr, T::Err: std::fmt::Display")]
+#[serde(
+    try_from = "String",
+    bound = "T: std::str::FromStr, T::Err: std::fmt::Display"
+)]
 struct Parsed<T>(T);
 
 impl<T> TryFrom<String> for Parsed<T>
@@ -130,7 +133,9 @@ where
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|error: T::Err| error.to_string())
+        text.parse()
+            .map(Self)
+            .map_err(|error: T::Err| error.to_string())
     }
 }
 
@@ -167,7 +172,9 @@ impl File {
     pub(super) fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 return Ok(None);
             }
             Err(source) => {

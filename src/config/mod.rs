@@ -105,7 +105,15 @@ impl Settings {
         };
         let variables = environment.layer()?;
         let mut llvm_origin = "--llvm";
-        for (layer, origin) in [(&flags, "--llvm"), (&variables, "NPU_BUILD_LLVM"), (&project.layer, "toolchain.llvm in npu-build.toml"), (&user.layer, "toolchain.llvm in the user's configuration file")] {
+        for (layer, origin) in [
+            (&flags, "--llvm"),
+            (&variables, "NPU_BUILD_LLVM"),
+            (&project.layer, "toolchain.llvm in npu-build.toml"),
+            (
+                &user.layer,
+                "toolchain.llvm in the user's configuration file",
+            ),
+        ] {
             if layer.llvm.is_some() {
                 llvm_origin = origin;
                 break;
@@ -206,9 +214,9 @@ pub fn parse_timeout(text: &str) -> Result<Duration, String> {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
         Err(_) => humantime::parse_duration(text).ok(),
     };
-    parsed
-        .filter(|timeout| !timeout.is_zero())
-        .ok_or_else(|| format!("'{text}' is no time above zero; give seconds, or units as in 90s, 10m or '1h 30m'"))
+    parsed.filter(|timeout| !timeout.is_zero()).ok_or_else(|| {
+        format!("'{text}' is no time above zero; give seconds, or units as in 90s, 10m or '1h 30m'")
+    })
 }
 
 /// Reads a number of jobs.

@@ -186,7 +186,7 @@ impl<'s> Scanner<'_, 's> {
         let mut at = 0;
         while at < tokens.len() {
             at = match aie::operation(tokens, at) {
-                Some(("module", false) | ("builtin.module", _)) => self.into_module(at),
+                Some(("module", false) | ("builtin.module", _)) => self.step_into_module(at),
                 Some(("func.func", generic)) if self.level != Level::Aie => {
                     let line = self.line(at);
                     let function = read_function(tokens, at, generic);
@@ -201,7 +201,7 @@ impl<'s> Scanner<'_, 's> {
     }
 
     /// The first token in the module's region: what is in it is walked like what is around it.
-    fn into_module(&self, at: usize) -> usize {
+    fn step_into_module(&self, at: usize) -> usize {
         let tokens = self.tokens;
         if tokens.kind(at) == Kind::Text {
             let op = Generic::read(tokens, at);

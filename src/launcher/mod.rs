@@ -139,6 +139,9 @@ pub enum Error {
         /// Its type as the MLIR spells it.
         mlir_type: String,
     },
+    /// The request can't be written as JSON.
+    #[error("can't write a launcher's request as JSON: {0}")]
+    Json(#[from] serde_json::Error),
     /// An artifact's file is not a plain name beside the launcher.
     #[error(
         "'{file}', the artifact of kernel '{kernel}', is not a plain file name, so a launcher \

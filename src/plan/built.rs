@@ -62,7 +62,11 @@ impl Build {
     ///
     /// # Errors
     /// When the artifact is gone or can't be loaded.
-    pub fn load(&self, device: &Device, kernel: &BuiltKernel) -> Result<Kernel, npu_runtime::Error> {
+    pub fn load(
+        &self,
+        device: &Device,
+        kernel: &BuiltKernel,
+    ) -> Result<Kernel, npu_runtime::Error> {
         let digest = *kernel.artifact.digest.as_bytes();
         let artifact = npu_runtime::Artifact::file(&kernel.artifact.path, digest);
         Kernel::load(device, &artifact, kernel.signature.clone())
@@ -80,13 +84,20 @@ impl Build {
             .map(|artifact| (directory.join(Self::launcher_name(&self.source)), artifact));
         let in_output = |artifact: &&Artifact| {
             artifact.name != crate::step::launcher::SOURCE
-                && self.kernels.iter().all(|kernel| kernel.artifact.path != artifact.path)
+                && self
+                    .kernels
+                    .iter()
+                    .all(|kernel| kernel.artifact.path != artifact.path)
         };
         let others = self.artifacts().filter(in_output).map(|artifact| {
-            let suffix = artifact.name.strip_prefix("kernel").unwrap_or(artifact.name);
-            let stem = self.kernels.first().map_or("kernel", |kernel| {
-                kernel.file_name.trim_end_matches(".so")
-            });
+            let suffix = artifact
+                .name
+                .strip_prefix("kernel")
+                .unwrap_or(artifact.name);
+            let stem = self
+                .kernels
+                .first()
+                .map_or("kernel", |kernel| kernel.file_name.trim_end_matches(".so"));
             (directory.join(format!("{stem}{suffix}")), artifact)
         });
         kernels.chain(launcher).chain(others).collect()

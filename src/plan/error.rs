@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::kernel::{ArgumentError, ScanError, SelectError, Target, TargetError, triton};
+use crate::launcher;
 use crate::step::cpu::UnsupportedArgument;
 use crate::step::execute::ExecuteError;
 use crate::store::{EnsureError, OpenError};
@@ -14,7 +15,7 @@ use crate::toolchain::NotFound;
 /// Why a kernel was not built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The kernel's file can't be read.
+    /// A file can't be read.
     #[error("can't read {}: {source}", path.display())]
     Read {
         /// The file.
@@ -22,86 +23,13 @@ pub enum BuildError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The kernel's file is something else.
-    #[error("{} is {what}, not an MLIR file", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-        /// What it is instead.
-        what: &'static str,
-    },
-    /// The text is no kernel.
+    /// The kernel can't be built as it is, or as it was asked for.
     #[error("{}: {source}", path.display())]
-    Scan {
-        /// The file.
+    Kernel {
+        /// The MLIR file.
         path: PathBuf,
-        /// What is wrong with it.
-        source: ScanError,
-    },
-    /// There is no telling which function is meant.
-    #[error("{}: {source}", path.display())]
-    Select {
-        /// The file.
-        path: PathBuf,
-        /// What there is.
-        source: SelectError,
-    },
-    /// An `--arg` does not fit.
-    #[error("{}: {source}", path.display())]
-    Argument {
-        /// The file.
-        path: PathBuf,
-        /// What does not fit.
-        source: ArgumentError,
-    },
-    /// A `--signature` that can't be read.
-    #[error("--signature: {0}")]
-    Signature(#[from] triton::ParseError),
-    /// A `--signature` that contradicts the MLIR.
-    #[error("{}: --signature contradicts the MLIR: {source}", path.display())]
-    Contradiction {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        source: ArgumentError,
-    },
-    /// Nobody said what to build for.
-    #[error("{}: the MLIR does not say which target it is for; choose with --target cpu, npu1 or npu2, or `target` in npu-build.toml", path.display())]
-    NoTarget {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The kernel was written for something else.
-    #[error("{}: {source}", path.display())]
-    Target {
-        /// The file.
-        path: PathBuf,
-        /// What it was written for.
-        source: TargetError,
-    },
-    /// This version can't build for the target.
-    #[error("{}: building for {target} needs the AIE toolchain, which this version of npu-build does not drive yet; --target cpu works", path.display())]
-    UnsupportedTarget {
-        /// The file.
-        path: PathBuf,
-        /// The target.
-        target: Target,
-    },
-    /// An argument that the target can't take.
-    #[error("{}: {source}", path.display())]
-    Unsupported {
-        /// The file.
-        path: PathBuf,
-        /// Which, and why.
-        source: UnsupportedArgument,
-    },
-    /// The launcher can't be named.
-    #[error("{}: {reason}", path.display())]
-    Launcher {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
+        /// What is wrong.
+        source: Box<KernelError>,
     },
     /// A setting can't be understood.
     #[error(transparent)]
@@ -133,6 +61,51 @@ pub enum BuildError {
         /// The other.
         second: PathBuf,
     },
+}
+
+/// What is wrong with a kernel, or with what was asked of it.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// It is no file.
+    #[error("this is {0}, not an MLIR file")]
+    NotAFile(&'static str),
+    /// Its text is no kernel.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// There is no telling which function is meant.
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    /// An `--arg` or the `--signature` does not fit its arguments.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
+    /// The `--signature` can't be read.
+    #[error("--signature: {0}")]
+    Signature(#[from] triton::ParseError),
+    /// Nobody said what to build for.
+    #[error("the MLIR does not say which target it is for; choose with --target cpu, npu1 or npu2, or `target` in npu-build.toml")]
+    NoTarget,
+    /// It was written for something else.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// This version can't build for the target.
+    #[error("building for {0} needs the AIE toolchain, which this version of npu-build does not drive yet; --target cpu works")]
+    UnsupportedTarget(Target),
+    /// The target can't take an argument.
+    #[error(transparent)]
+    Unsupported(#[from] UnsupportedArgument),
+    /// Its launcher can't be expressed in Rust.
+    #[error(transparent)]
+    Launcher(#[from] launcher::Error),
+}
+
+impl KernelError {
+    /// The error of the kernel at `path`.
+    pub(crate) fn at(self, path: &Path) -> BuildError {
+        BuildError::Kernel {
+            path: path.to_owned(),
+            source: Box::new(self),
+        }
+    }
 }
 
 impl BuildError {

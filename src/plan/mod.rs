@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use npu_runtime::Direction;
 
 pub use built::{Build, BuiltKernel};
-pub use error::BuildError;
+pub use error::{BuildError, KernelError};
 pub use prepared::{Prepared, Understood};
 
 use crate::config::{CachePlace, Settings};
@@ -157,16 +157,10 @@ impl Session {
     /// # Errors
     /// When there is no toolchain for the target, or it can't take the kernel.
     pub fn compile_step(&self, prepared: &Prepared, request: &Request) -> Result<Step, BuildError> {
-        if prepared.target != Target::Cpu {
-            return Err(BuildError::UnsupportedTarget {
-                path: request.kernel.clone(),
-                target: prepared.target,
-            });
-        }
-        let Some(kernel) = prepared.understood.kernels.first() else {
-            return Err(BuildError::NoTarget {
-                path: request.kernel.clone(),
-            });
+        let refuse = |error: KernelError| error.at(&request.kernel);
+        let kernels = prepared.understood.kernels.as_slice();
+        let (Target::Cpu, [kernel, ..]) = (prepared.target, kernels) else {
+            return Err(refuse(KernelError::UnsupportedTarget(prepared.target)));
         };
         let tools = self.llvm()?;
         cpu::compile(&cpu::Request {
@@ -180,17 +174,18 @@ impl Session {
             march: request.march.clone().unwrap_or_default(),
             keep_intermediates: request.keep_intermediates,
         })
-        .map_err(|source| BuildError::Unsupported {
-            path: request.kernel.clone(),
-            source,
-        })
+        .map_err(|error| refuse(error.into()))
     }
 
     /// The files besides the kernel itself whose change changes the build, for a build script.
     ///
     /// # Errors
     /// When there is no toolchain for the target.
-    pub fn depends_on(&self, prepared: &Prepared, request: &Request) -> Result<Vec<PathBuf>, BuildError> {
+    pub fn depends_on(
+        &self,
+        prepared: &Prepared,
+        request: &Request,
+    ) -> Result<Vec<PathBuf>, BuildError> {
         let directory = request.kernel.parent().unwrap_or(Path::new("."));
         let links = prepared.understood.module.link_files.iter();
         let mut files: Vec<_> = links.map(|file| directory.join(file)).collect();
@@ -207,13 +202,20 @@ impl Session {
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
         let prepared = Prepared::new(request)?;
         let compile = self.compile_step(&prepared, request)?;
-        let ensure = |step: &Step| self.store.ensure(step, request.refresh, &self.runner, observe);
+        let ensure = |step: &Step| {
+            self.store
+                .ensure(step, request.refresh, &self.runner, observe)
+        };
         let compiled = ensure(&compile)?;
         // One artifact for all kernels of the file: the first output of the compile step.
         let kernels = prepared.understood.kernels.iter().zip(&compiled.artifacts);
         let kernels: Vec<_> = kernels
             .map(|(kernel, artifact)| BuiltKernel {
-                file_name: launcher::artifact_file_name(&kernel.signature.name, &artifact.digest, "so"),
+                file_name: launcher::artifact_file_name(
+                    &kernel.signature.name,
+                    &artifact.digest,
+                    "so",
+                ),
                 signature: kernel.signature.clone(),
                 key: compiled.key,
                 artifact: artifact.clone(),
@@ -224,10 +226,7 @@ impl Session {
             compile.target,
             &launcher_request(&kernels, compile.target),
         )
-        .map_err(|reason| BuildError::Launcher {
-            path: request.kernel.clone(),
-            reason,
-        })?;
+        .map_err(|error| KernelError::from(error).at(&request.kernel))?;
         let launcher = ensure(&step)?;
         Ok(Build {
             source: request.kernel.clone(),
@@ -253,4 +252,3 @@ fn launcher_request(kernels: &[BuiltKernel], target: &str) -> launcher::Request 
         locate: launcher::Locate::Embed,
     }
 }
-

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{BuildError, Request};
+use super::{BuildError, KernelError, Request};
 use crate::kernel::canonical::Canonical;
 use crate::kernel::{Kernel, Module, Target, triton};
 
@@ -38,19 +38,10 @@ impl Prepared {
     /// # Errors
     /// Everything that is wrong with the request itself.
     pub fn new(request: &Request) -> Result<Self, BuildError> {
-        let path = || request.kernel.clone();
         let understood = Understood::new(request)?;
-        let target = request
-            .target
-            .or_else(|| understood.module.target_hint())
-            .ok_or_else(|| BuildError::NoTarget { path: path() })?;
-        understood
-            .module
-            .check_target(target)
-            .map_err(|source| BuildError::Target {
-                path: path(),
-                source,
-            })?;
+        let target = understood
+            .settle_target(request.target)
+            .map_err(|error| error.at(&request.kernel))?;
         Ok(Self { target, understood })
     }
 }
@@ -61,53 +52,39 @@ impl Understood {
     /// # Errors
     /// Everything that is wrong with the file, or contradicts it.
     pub fn new(request: &Request) -> Result<Self, BuildError> {
-        let path = || request.kernel.clone();
         let bytes = read(&request.kernel)?;
-        let module = Module::scan(&bytes).map_err(|source| BuildError::Scan {
-            path: path(),
-            source,
-        })?;
-        let selected = module
-            .select(request.entry.as_deref())
-            .map_err(|source| BuildError::Select {
-                path: path(),
-                source,
-            })?;
+        Self::scan(request, &bytes).map_err(|error| error.at(&request.kernel))
+    }
+
+    fn scan(request: &Request, bytes: &[u8]) -> Result<Self, KernelError> {
+        let module = Module::scan(bytes)?;
+        let selected = module.select(request.entry.as_deref())?;
         let mut kernels: Vec<_> = selected.into_iter().cloned().collect();
+        // The user's word on a kernel's arguments beats what was inferred.
         for kernel in &mut kernels {
-            apply(request, kernel)?;
+            if let Some(signature) = &request.signature {
+                kernel.apply_triton(&triton::parse(signature)?)?;
+            }
+            for (name, direction) in &request.directions {
+                kernel.set_direction(name, *direction)?;
+            }
         }
         // The scan has found the text to be UTF-8.
-        let text = Canonical::of(&String::from_utf8_lossy(&bytes));
+        let text = Canonical::of(&String::from_utf8_lossy(bytes));
         Ok(Self {
             module,
             text: Arc::new(text),
             kernels,
         })
     }
-}
 
-/// The user's word on a kernel's arguments beats what was inferred.
-fn apply(request: &Request, kernel: &mut Kernel) -> Result<(), BuildError> {
-    let path = || request.kernel.clone();
-    if let Some(signature) = &request.signature {
-        let signature = triton::parse(signature)?;
-        kernel
-            .apply_triton(&signature)
-            .map_err(|source| BuildError::Contradiction {
-                path: path(),
-                source,
-            })?;
+    fn settle_target(&self, chosen: Option<Target>) -> Result<Target, KernelError> {
+        let target = chosen
+            .or_else(|| self.module.target_hint())
+            .ok_or(KernelError::NoTarget)?;
+        self.module.check_target(target)?;
+        Ok(target)
     }
-    for (name, direction) in &request.directions {
-        kernel
-            .set_direction(name, *direction)
-            .map_err(|source| BuildError::Argument {
-                path: path(),
-                source,
-            })?;
-    }
-    Ok(())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
@@ -118,12 +95,10 @@ fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        return Err(BuildError::NotAFile {
-            path: path.to_owned(),
-            what: "a directory",
-        });
+        return Err(KernelError::NotAFile("a directory").at(path));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(SOURCE_LIMIT)).unwrap_or(0));
+    let mut bytes =
+        Vec::with_capacity(usize::try_from(metadata.len().min(SOURCE_LIMIT)).unwrap_or(0));
     let read = file.take(SOURCE_LIMIT + 1).read_to_end(&mut bytes);
     read.map_err(failed)?;
     if bytes.len() as u64 > SOURCE_LIMIT {

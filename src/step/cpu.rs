@@ -137,7 +137,13 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
 
 fn commands(request: &Request<'_>) -> Vec<Command> {
     let tools = request.tools;
-    let texts = |texts: &[&str]| texts.iter().copied().map(Argument::from).collect::<Vec<_>>();
+    let texts = |texts: &[&str]| {
+        texts
+            .iter()
+            .copied()
+            .map(Argument::from)
+            .collect::<Vec<_>>()
+    };
     let mut lower = texts(&[SOURCE]);
     lower.extend(texts(PASSES));
     lower.extend(texts(&["-o", DIALECT]));
@@ -159,7 +165,16 @@ fn commands(request: &Request<'_>) -> Vec<Command> {
         "-Wl,-z,defs,-Bsymbolic",
     ]));
     link.push(Argument::Tool("--ld-path=", Arc::clone(&tools.linker)));
-    link.extend(texts(&["-x", "ir", IR, "-x", "c", "cpu_entry.c", "-x", "none"]));
+    link.extend(texts(&[
+        "-x",
+        "ir",
+        IR,
+        "-x",
+        "c",
+        "cpu_entry.c",
+        "-x",
+        "none",
+    ]));
     link.push(Argument::Tool("", Arc::clone(&tools.support)));
     link.extend(texts(&["-lm", "-lc", "-o", OBJECT]));
     let command = |tool: &Arc<Tool>, arguments| Command {

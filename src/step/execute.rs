@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::run::{Invocation, RunError, Runner};
-use super::{Argument, Command, Input, Output, Step, Work};
+use super::{Argument, Command, Input, NativeWork, Output, Step, Work};
 use crate::digest::Digest;
 
 /// How many of a tool's last lines an error repeats.
@@ -119,7 +119,7 @@ fn unusable(path: &Path, source: io::Error) -> ExecuteError {
 
 fn native(
     step: &Step,
-    function: fn(&[Input]) -> Result<Vec<Vec<u8>>, String>,
+    function: NativeWork,
     directory: &Path,
 ) -> Result<Produced, ExecuteError> {
     let started = Instant::now();
@@ -129,11 +129,17 @@ fn native(
     };
     let made = function(&step.inputs).map_err(refuse)?;
     if made.len() != step.outputs.len() {
-        return Err(refuse(format!("the {} step made {} files instead of {}", step.kind, made.len(), step.outputs.len())));
+        return Err(refuse(format!(
+            "the {} step made {} files instead of {}",
+            step.kind,
+            made.len(),
+            step.outputs.len()
+        )));
     }
     let mut outputs = Vec::with_capacity(made.len());
     for (output, bytes) in step.outputs.iter().zip(made) {
-        (output.validate)(&bytes).map_err(|problem| refuse(format!("{}: {problem}", output.name)))?;
+        (output.validate)(&bytes)
+            .map_err(|problem| refuse(format!("{}: {problem}", output.name)))?;
         let path = directory.join(output.name);
         fs::write(&path, &bytes).map_err(|source| unusable(&path, source))?;
         outputs.push(ProducedFile {
@@ -169,8 +175,12 @@ fn run_commands(
     for command in commands {
         let invocation = command.invocation(step);
         observe(&invocation);
-        writeln!(log, "$ {}", command.in_key().join(" ")).map_err(|source| unusable(&log_path, source))?;
-        let printed_from = log.metadata().map_err(|source| unusable(&log_path, source))?.len();
+        writeln!(log, "$ {}", command.in_key().join(" "))
+            .map_err(|source| unusable(&log_path, source))?;
+        let printed_from = log
+            .metadata()
+            .map_err(|source| unusable(&log_path, source))?
+            .len();
         let started = Instant::now();
         let result = runner.run(&invocation, directory, &log);
         durations.push((command.tool.name, started.elapsed()));
@@ -188,7 +198,14 @@ fn run_commands(
                     return Err(unusable(directory, io::ErrorKind::NotFound.into()));
                 };
                 let cause = format!("the tools reported success, but {problem}");
-                return Err(tool_failure(step, invocation, cause, false, &mut log, *printed_from));
+                return Err(tool_failure(
+                    step,
+                    invocation,
+                    cause,
+                    false,
+                    &mut log,
+                    *printed_from,
+                ));
             }
         }
     }
@@ -209,11 +226,13 @@ fn collect(output: &Output, directory: &Path) -> Result<ProducedFile, String> {
     if !metadata.is_file() {
         return Err(format!("{} is not a regular file", output.name));
     }
-    let bytes = fs::read(&path).map_err(|error| format!("{} can't be read: {error}", output.name))?;
+    let bytes =
+        fs::read(&path).map_err(|error| format!("{} can't be read: {error}", output.name))?;
     if bytes.is_empty() {
         return Err(format!("{} is empty", output.name));
     }
-    (output.validate)(&bytes).map_err(|problem| format!("{} is damaged: {problem}", output.name))?;
+    (output.validate)(&bytes)
+        .map_err(|problem| format!("{} is damaged: {problem}", output.name))?;
     Ok(ProducedFile {
         name: output.name,
         size: bytes.len() as u64,
@@ -249,7 +268,14 @@ fn failure(
     let unusable = matches!(error, RunError::Start { .. });
     match error {
         RunError::Interrupted => ExecuteError::Interrupted,
-        error => tool_failure(step, invocation, error.to_string(), unusable, log, printed_from),
+        error => tool_failure(
+            step,
+            invocation,
+            error.to_string(),
+            unusable,
+            log,
+            printed_from,
+        ),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The `launcher` step: signature and artifact digest to Rust source.
 //!
 //! The request is serialised, and that text is the step's input: what is rendered depends on
-//! nothing else but the template, which is an input too.
+//! nothing else but the template and the code that fills it, whose revision is a fact of the key.
 
+use super::material::Value;
 use super::{Input, Kind, Output, Step, Work};
 use crate::launcher::{self, Request};
 
-/// Raised when the same request and template would give another text.
+/// Raised when the same request and revision would give another text.
 const VERSION: u32 = 1;
 
 /// The artifact's name in its entry.
@@ -16,20 +17,20 @@ pub const SOURCE: &str = "launcher.rs";
 ///
 /// # Errors
 /// When a name of the request can't be expressed in Rust.
-pub fn launcher(subject: &str, target: &'static str, request: &Request) -> Result<Step, String> {
-    launcher::check(request).map_err(|error| error.to_string())?;
-    let request = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+pub fn launcher(subject: &str, target: &'static str, request: &Request) -> Result<Step, launcher::Error> {
+    launcher::check(request)?;
+    let request = serde_json::to_vec(request)?;
     Ok(Step {
         kind: Kind::Launcher,
         version: VERSION,
         subject: subject.to_owned(),
         target,
-        inputs: vec![
-            Input::new("request.json", request),
-            Input::new("launcher.rs.tera", launcher::TEMPLATE.as_bytes()),
-        ],
+        inputs: vec![Input::new("request.json", request)],
         environment: Vec::new(),
-        facts: Vec::new(),
+        facts: vec![(
+            "revision",
+            Value::Text(format!("{:016x}", launcher::REVISION)),
+        )],
         work: Work::Native(render),
         outputs: vec![Output {
             name: SOURCE,

@@ -118,8 +118,11 @@ pub enum Work {
     Commands(Vec<Command>),
     /// A function of the inputs. A plain `fn`, not a closure, so that it can't capture anything
     /// that the key does not know.
-    Native(fn(&[Input]) -> Result<Vec<Vec<u8>>, String>),
+    Native(NativeWork),
 }
+
+/// From a step's inputs to the bytes of its outputs, in order; or why there are none.
+pub type NativeWork = fn(&[Input]) -> Result<Vec<Vec<u8>>, String>;
 
 /// One command of a step.
 #[derive(Clone, Debug)]
@@ -180,10 +183,7 @@ impl Step {
             material.push(format!("fact.{name}"), value.clone());
         }
         for input in &self.inputs {
-            material.push(
-                format!("input.{}", input.name),
-                Value::Sha256(input.digest),
-            );
+            material.push(format!("input.{}", input.name), Value::Sha256(input.digest));
         }
         let outputs = self.outputs.iter().map(|output| output.name.to_owned());
         material.push("outputs", Value::List(outputs.collect()));
@@ -196,10 +196,13 @@ impl Step {
         let mut tools: Vec<&Tool> = Vec::new();
         if let Work::Commands(commands) = &self.work {
             let used = commands.iter().flat_map(|command| {
-                let named = command.arguments.iter().filter_map(|argument| match argument {
-                    Argument::Tool(_, tool) => Some(tool),
-                    Argument::Text(_) => None,
-                });
+                let named = command
+                    .arguments
+                    .iter()
+                    .filter_map(|argument| match argument {
+                        Argument::Tool(_, tool) => Some(tool),
+                        Argument::Text(_) => None,
+                    });
                 std::iter::once(&command.tool).chain(named)
             });
             for tool in used {

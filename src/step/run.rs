@@ -77,7 +77,9 @@ pub enum RunError {
         signal: i32,
     },
     /// It took longer than the time-out.
-    #[error("{tool} took longer than the time-out of {limit:?} and was killed; raise it with --timeout")]
+    #[error(
+        "{tool} took longer than the time-out of {limit:?} and was killed; raise it with --timeout"
+    )]
     TimedOut {
         /// The tool's file name.
         tool: String,
@@ -112,12 +114,15 @@ impl Runner {
             .unchecked()
             .start()
             .map_err(start_error)?;
-        let group = handle.pids().first().and_then(|pid| {
-            i32::try_from(*pid).ok().and_then(Pid::from_raw)
-        });
+        let group = handle
+            .pids()
+            .first()
+            .and_then(|pid| i32::try_from(*pid).ok().and_then(Pid::from_raw));
         let guarded = group.map(|group| self.interrupt.guard(group));
 
-        let deadline = self.timeout.and_then(|limit| Instant::now().checked_add(limit));
+        let deadline = self
+            .timeout
+            .and_then(|limit| Instant::now().checked_add(limit));
         let waited = match deadline {
             Some(deadline) => handle.wait_deadline(deadline),
             None => handle.wait().map(Some),
@@ -131,7 +136,11 @@ impl Runner {
         self.verdict(invocation, finished)
     }
 
-    fn verdict(&self, invocation: &Invocation, finished: Option<ExitStatus>) -> Result<(), RunError> {
+    fn verdict(
+        &self,
+        invocation: &Invocation,
+        finished: Option<ExitStatus>,
+    ) -> Result<(), RunError> {
         if self.interrupt.is_raised() {
             return Err(RunError::Interrupted);
         }
@@ -186,7 +195,10 @@ pub fn probe(program: &Path, arguments: &[&str]) -> io::Result<String> {
 
 /// Makes the child the leader of a process group, and lets it die with the thread that waits for
 /// it, so that nothing goes on compiling into a directory that nobody owns any more.
-#[expect(unsafe_code, reason = "std offers the death signal only through pre_exec")]
+#[expect(
+    unsafe_code,
+    reason = "std offers the death signal only through pre_exec"
+)]
 fn own_group(command: &mut std::process::Command) -> io::Result<()> {
     command.process_group(0);
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; this makes one

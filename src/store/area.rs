@@ -25,9 +25,13 @@ pub struct Area {
 impl Area {
     /// Makes an area below `parent`.
     pub fn new(parent: &Path) -> io::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("build-").tempdir_in(parent)?;
+        let directory = tempfile::Builder::new()
+            .prefix("build-")
+            .tempdir_in(parent)?;
         // An area that can't be locked (no flock there) is never swept, which is safe.
-        let lock = lock::try_acquire(&directory.path().join(LOCK)).ok().flatten();
+        let lock = lock::try_acquire(&directory.path().join(LOCK))
+            .ok()
+            .flatten();
         let area = Self {
             directory,
             _lock: lock,

@@ -113,7 +113,12 @@ fn listed(directory: &Path) -> Option<Listed> {
     let manifest = Manifest::parse(&super::entry::read_manifest(&path).ok()?).ok()?;
     let metadata = fs::metadata(&path).ok()?;
     let used = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    let artifacts: u64 = manifest.head.artifact.iter().map(|artifact| artifact.size).sum();
+    let artifacts: u64 = manifest
+        .head
+        .artifact
+        .iter()
+        .map(|artifact| artifact.size)
+        .sum();
     Some(Listed {
         key: manifest.head.key,
         step: manifest.record.step,

@@ -104,7 +104,9 @@ fn verify(
     let named: Vec<_> = head.artifact.iter().map(|record| &*record.name).collect();
     let declared: Vec<_> = step.outputs.iter().map(|output| output.name).collect();
     if named != declared {
-        return Err(format!("the manifest lists {named:?} instead of {declared:?}"));
+        return Err(format!(
+            "the manifest lists {named:?} instead of {declared:?}"
+        ));
     }
     let outputs = step.outputs.iter().zip(&head.artifact);
     outputs

@@ -241,7 +241,9 @@ impl Cache {
             Err(LockError::Interrupted) => return Err(ExecuteError::Interrupted.into()),
             Err(error @ LockError::Io { .. }) => {
                 if self.read_only.is_none() {
-                    observe(Event::Warning(format!("{error}; building without the lock")));
+                    observe(Event::Warning(format!(
+                        "{error}; building without the lock"
+                    )));
                 }
                 Vec::new()
             }
@@ -325,7 +327,10 @@ impl Cache {
         let place = tempfile::Builder::new()
             .prefix(&format!("{}-", key.short()))
             .tempdir_in(self.layout.quarantine())?;
-        fs::write(place.path().join("reason.txt"), format!("key {key}\n{reason}\n"))?;
+        fs::write(
+            place.path().join("reason.txt"),
+            format!("key {key}\n{reason}\n"),
+        )?;
         match fs::rename(self.layout.entry(key), place.path().join("entry")) {
             Ok(()) => {
                 let _ = place.keep();
@@ -359,7 +364,9 @@ fn publish(area: &Area, destination: &Path) -> io::Result<()> {
         match fs::rename(&entry, destination) {
             Ok(()) => return Ok(()),
             Err(error) => match error.kind() {
-                ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                ErrorKind::DirectoryNotEmpty
+                | ErrorKind::AlreadyExists
+                | ErrorKind::NotADirectory => {
                     let replaced = area.replaced(attempt);
                     if let Err(error) = fs::rename(destination, replaced)
                         && error.kind() != ErrorKind::NotFound

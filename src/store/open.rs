@@ -103,7 +103,9 @@ pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, Open
             check_trust(layout.version(), &metadata, sharing)?;
             Ok(None)
         }
-        Err(_) => populate(layout, sharing).map_or_else(|error| unwritable(root, error), |()| Ok(None)),
+        Err(_) => {
+            populate(layout, sharing).map_or_else(|error| unwritable(root, error), |()| Ok(None))
+        }
     }
 }
 
@@ -159,7 +161,10 @@ fn check_trust(path: &Path, metadata: &fs::Metadata, sharing: Sharing) -> Result
         });
     }
     let (forbidden, hint) = match sharing {
-        Sharing::Private => (0o022, ", or pass --shared-cache if its group is meant to write it"),
+        Sharing::Private => (
+            0o022,
+            ", or pass --shared-cache if its group is meant to write it",
+        ),
         Sharing::Group => (0o002, ""),
     };
     let mode = metadata.mode() & 0o7777;

@@ -1,7 +1,12 @@
 //! What the integration tests share: a scene with a cache, a toolchain that counts its runs, and the
 //! program under test.
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,7 +28,11 @@ pub fn real_llvm() -> PathBuf {
         .unwrap()
         .flatten()
         .map(|entry| entry.path().join("bin"))
-        .filter(|bin| ["mlir-opt", "mlir-translate", "clang"].iter().all(|tool| bin.join(tool).exists()))
+        .filter(|bin| {
+            ["mlir-opt", "mlir-translate", "clang"]
+                .iter()
+                .all(|tool| bin.join(tool).exists())
+        })
         .collect();
     candidates.sort_by_key(|bin| bin.as_os_str().len());
     candidates.sort();
@@ -36,13 +45,18 @@ pub fn real_llvm() -> PathBuf {
 
 /// An example kernel.
 pub fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/kernels").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("examples/kernels")
+        .join(name)
 }
 
 impl Scene {
     /// A scene whose toolchain runs the real tools and notes each run.
     pub fn new() -> Self {
-        let directory = tempfile::Builder::new().prefix("npu-build-test-").tempdir().unwrap();
+        let directory = tempfile::Builder::new()
+            .prefix("npu-build-test-")
+            .tempdir()
+            .unwrap();
         let scene = Self {
             llvm: directory.path().join("llvm/bin"),
             cache: directory.path().join("cache"),

@@ -12,7 +12,9 @@ use crate::kernel::types::{Layout, Type};
 
 /// An argument that the cpu target can't pass.
 #[derive(Debug, thiserror::Error)]
-#[error("argument %{argument} of @{kernel} has type {mlir_type}, which the cpu target can't pass: {reason}")]
+#[error(
+    "argument %{argument} of @{kernel} has type {mlir_type}, which the cpu target can't pass: {reason}"
+)]
 pub struct UnsupportedArgument {
     /// The kernel.
     pub kernel: String,
@@ -97,7 +99,10 @@ impl Call {
         let mut sizes = Vec::with_capacity(shape.len());
         for dim in shape {
             sizes.push(match dim {
-                Some(size) => format!("{}", i64::try_from(*size).map_err(|_| "a dimension is too large")?),
+                Some(size) => format!(
+                    "{}",
+                    i64::try_from(*size).map_err(|_| "a dimension is too large")?
+                ),
                 None => format!("(npu_i64){}", self.slot()),
             });
         }
@@ -106,7 +111,9 @@ impl Call {
             format!("(void *){address}")
         } else {
             // The slot holds the address of the first element; the descriptor counts from the base.
-            let size = element.size().ok_or("it has an offset and elements of unknown size")?;
+            let size = element
+                .size()
+                .ok_or("it has an offset and elements of unknown size")?;
             format!("(char *){address} - {offset} * {size}")
         };
         self.pass("void *", base.clone());
@@ -193,7 +200,9 @@ fn check_contiguous(shape: &[Option<u64>], layout: &Layout) -> Result<i64, Strin
             ));
         }
         let size = dim.and_then(|size| i64::try_from(size).ok());
-        expected = expected.zip(size).and_then(|(stride, size)| stride.checked_mul(size));
+        expected = expected
+            .zip(size)
+            .and_then(|(stride, size)| stride.checked_mul(size));
     }
     Ok(offset.unwrap_or(0))
 }

@@ -12,11 +12,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = vec![0.0; usize::from(N)];
 
     let kernel = fma::Kernel::load(&Device::open(Runtime::Cpu)?)?;
-    kernel.launch(u32::from(N).div_ceil(1024), a, &x, &y, &mut out, i32::from(N))?;
+    kernel.launch(
+        u32::from(N).div_ceil(1024),
+        a,
+        &x,
+        &y,
+        &mut out,
+        i32::from(N),
+    )?;
 
     // Fused: rounded once.
     let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| a.mul_add(*x, *y)).collect();
     assert_eq!(out, expected);
-    println!("fma: {N} results are right; the first is {a} * {} + {} = {}", x[0], y[0], out[0]);
+    println!(
+        "fma: {N} results are right; the first is {a} * {} + {} = {}",
+        x[0], y[0], out[0]
+    );
     Ok(())
 }

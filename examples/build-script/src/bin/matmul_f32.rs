@@ -11,7 +11,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::open(Runtime::Cpu)?;
     let mut numbers = Numbers::new(5);
     let mut matrix = || -> Vec<f32> { (0..N * N).map(|_| numbers.next_f32()).collect() };
-    let (a, b) = (device.buffer_from(&matrix())?, device.buffer_from(&matrix())?);
+    let (a, b) = (
+        device.buffer_from(&matrix())?,
+        device.buffer_from(&matrix())?,
+    );
     let mut c = device.buffer::<f32>(N * N)?;
 
     let kernel = matmul_f32::Kernel::load(&device)?;
@@ -22,8 +25,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The kernel sums in the order of k, so the results are the same to the bit.
     for (row, column) in (0..N).map(|i| (i, (i * 37) % N)) {
         let expected = (0..N).fold(0.0, |sum, k| sum + a[row * N + k] * b[k * N + column]);
-        assert_eq!(c[row * N + column].to_bits(), f32::to_bits(expected), "at {row}, {column}");
+        assert_eq!(
+            c[row * N + column].to_bits(),
+            f32::to_bits(expected),
+            "at {row}, {column}"
+        );
     }
-    println!("matmul_f32: {N}x{N} is right, in {:.1} ms", elapsed.as_secs_f64() * 1e3);
+    println!(
+        "matmul_f32: {N}x{N} is right, in {:.1} ms",
+        elapsed.as_secs_f64() * 1e3
+    );
     Ok(())
 }

@@ -10,7 +10,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     const TILE: u32 = 32;
     let mut numbers = Numbers::new(4);
     let mut bytes = |count| -> Vec<i8> {
-        (0..count).map(|_| numbers.next_u32().to_le_bytes()[0].cast_signed()).collect()
+        (0..count)
+            .map(|_| numbers.next_u32().to_le_bytes()[0].cast_signed())
+            .collect()
     };
     let (a, b) = (bytes(M * K), bytes(K * N));
     let mut c = vec![0; M * N];
@@ -23,9 +25,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for row in 0..M {
         for column in 0..N {
             let products = (0..K).map(|k| i32::from(a[row * K + k]) * i32::from(b[k * N + column]));
-            assert_eq!(c[row * N + column], products.sum::<i32>(), "at {row}, {column}");
+            assert_eq!(
+                c[row * N + column],
+                products.sum::<i32>(),
+                "at {row}, {column}"
+            );
         }
     }
-    println!("matmul_i8: {M}x{K} times {K}x{N} is right; the first element is {}", c[0]);
+    println!(
+        "matmul_i8: {M}x{K} times {K}x{N} is right; the first element is {}",
+        c[0]
+    );
     Ok(())
 }

@@ -30,6 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // bf16 keeps 8 significant bits; the rest is room for another order of summation.
     assert!(worst <= 1.0 / 256.0, "off by {worst}");
-    println!("softmax: {ROWS} rows of {COLUMNS} are right; the largest relative error is {worst:.5}");
+    println!(
+        "softmax: {ROWS} rows of {COLUMNS} are right; the largest relative error is {worst:.5}"
+    );
     Ok(())
 }

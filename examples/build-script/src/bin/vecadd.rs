@@ -15,6 +15,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x + y).collect();
     assert_eq!(out, expected);
-    println!("vecadd: {N} sums are right; the first is {} + {} = {}", x[0], y[0], out[0]);
+    println!(
+        "vecadd: {N} sums are right; the first is {} + {} = {}",
+        x[0], y[0], out[0]
+    );
     Ok(())
 }
