@@ -9,9 +9,11 @@
 )]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
@@ -50,23 +52,139 @@ pub fn example(name: &str) -> PathBuf {
         .join(name)
 }
 
-impl Scene {
-    /// A scene whose toolchain runs the real tools and notes each run.
-    pub fn new() -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("npu-build-test-")
-            .tempdir()
+/// The programs of a toolchain, in the order in which a compilation runs them.
+pub const TOOLS: [&str; 3] = ["mlir-opt", "mlir-translate", "clang"];
+
+fn temporary() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("npu-build-test-")
+        .tempdir()
+        .unwrap()
+}
+
+/// What the real tools make of `vecadd.mlir`, made once for each test program.
+pub struct Recorded {
+    directory: TempDir,
+    /// `kernel.llvm.mlir`, `kernel.ll` and `kernel.so`.
+    pub files: PathBuf,
+    /// What npu-build remembers of the real tools' files.
+    memo: PathBuf,
+}
+
+pub fn recorded() -> &'static Recorded {
+    static RECORDED: OnceLock<Recorded> = OnceLock::new();
+    RECORDED.get_or_init(|| {
+        let directory = temporary();
+        let cache = directory.path().join("cache");
+        let output = Command::new(env!("CARGO_BIN_EXE_npu-build"))
+            .env_clear()
+            .env("HOME", directory.path())
+            .env("NPU_BUILD_CACHE_DIR", &cache)
+            .env("NPU_BUILD_LLVM", real_llvm())
+            .current_dir(directory.path())
+            .args(["compile", "--target", "cpu", "--keep-intermediates"])
+            .arg(example("vecadd.mlir"))
+            .output()
             .unwrap();
+        let paths = Outcome(output).paths();
+        Recorded {
+            files: paths[0].parent().unwrap().to_owned(),
+            memo: cache.join("v1/tools/toolchain-memo"),
+            directory,
+        }
+    })
+}
+
+/// Makes an executable script. Another process writes it: a descriptor that is open for writing in
+/// this one would be inherited by the children that other tests start, and then the script is busy.
+pub fn executable(path: &Path, text: &str) {
+    let mut child = Command::new("/bin/sh")
+        .args([
+            "-c",
+            r#"umask 022 && cat > "$0.new" && chmod 755 "$0.new" && mv "$0.new" "$0""#,
+        ])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    assert!(child.wait().unwrap().success(), "{}", path.display());
+}
+
+impl Scene {
+    fn empty() -> Self {
+        let directory = temporary();
         let scene = Self {
             llvm: directory.path().join("llvm/bin"),
             cache: directory.path().join("cache"),
             directory,
         };
         fs::create_dir_all(&scene.llvm).unwrap();
-        for tool in ["mlir-opt", "mlir-translate", "clang"] {
+        scene
+    }
+
+    /// A scene whose toolchain runs the real tools and notes each run.
+    pub fn new() -> Self {
+        let scene = Self::empty();
+        scene.seed();
+        for tool in TOOLS {
             scene.script(tool, "");
         }
         scene
+    }
+
+    /// A scene whose toolchain gives at once what the real one made of `vecadd.mlir`, whatever the
+    /// kernel: for tests of everything but what the tools do.
+    pub fn replayed() -> Self {
+        let scene = Self::empty();
+        executable(&scene.llvm.join("ld"), "#!/bin/sh\nexit 1\n");
+        fs::write(scene.llvm.join("support.a"), "!<arch>\n").unwrap();
+        for tool in TOOLS {
+            scene.tool(tool, &scene.replay(tool));
+        }
+        scene
+    }
+
+    /// Saves a scene the reading of the real tools, which are what they were a moment ago.
+    fn seed(&self) {
+        let tools = self.cache.join("v1/tools");
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&tools)
+            .unwrap();
+        fs::copy(&recorded().memo, tools.join("toolchain-memo")).unwrap();
+    }
+
+    /// The shell command that does what the real `tool` did.
+    pub fn replay(&self, tool: &str) -> String {
+        let made = match tool {
+            "mlir-opt" => "kernel.llvm.mlir",
+            "mlir-translate" => "kernel.ll",
+            _ => "kernel.so",
+        };
+        format!("cp '{}' {made}", recorded().files.join(made).display())
+    }
+
+    /// Makes a tool of the scene that notes each run and is what `body` says, a piece of shell. It
+    /// answers what it is asked about itself.
+    pub fn tool(&self, name: &str, body: &str) {
+        let text = format!(
+            "#!/bin/sh\ncase \"$1\" in\n\
+             --version) echo 'LLVM version 22.1.0'; exit ;;\n\
+             -print-prog-name=ld) echo '{ld}'; exit ;;\n\
+             -print-libgcc-file-name) echo '{support}'; exit ;;\n\
+             esac\necho {name} >> '{runs}'\n{body}\n",
+            ld = self.llvm.join("ld").display(),
+            support = self.llvm.join("support.a").display(),
+            runs = self.path().join("runs").display(),
+        );
+        executable(&self.llvm.join(name), &text);
     }
 
     pub fn path(&self) -> &Path {
@@ -82,11 +200,7 @@ impl Scene {
             runs.display(),
             real.display()
         );
-        let path = self.llvm.join(tool);
-        // A new file each time: the old one may be running.
-        let _ = fs::remove_file(&path);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        executable(&self.llvm.join(tool), &text);
     }
 
     /// The tools that have run since the last call, in order.
@@ -148,8 +262,12 @@ impl Scene {
 
     /// What is left in the directory of running builds.
     pub fn leftovers(&self) -> Vec<PathBuf> {
-        let work = fs::read_dir(self.cache.join("v1/work")).unwrap();
-        work.flatten().map(|entry| entry.path()).collect()
+        let work = fs::read_dir(self.cache.join("v1/work"));
+        work.into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect()
     }
 }
 
