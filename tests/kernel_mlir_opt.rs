@@ -1,5 +1,10 @@
 //! The scanner and the canonical text against the real `mlir-opt`: both forms of a module say the
 //! same, and stripping locations and comments changes nothing that the tool sees.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a failed helper is a failed test"
+)]
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -3,7 +3,7 @@
 
 use super::effects::Context;
 use super::header::{self, Generic};
-use super::lexer::{Kind, Tokens};
+use super::tokens::{Kind, Tokens};
 use super::types;
 
 /// Token indices of the values that a structured operation reads, and of those it writes.
