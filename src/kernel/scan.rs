@@ -99,7 +99,10 @@ impl<'s> Survey<'s> {
             link_files: Vec::new(),
             aliases: HashMap::new(),
         };
-        for at in 0..tokens.len() {
+        let mut next = 0;
+        while next < tokens.len() {
+            let at = tokens.after_location(next);
+            next = at + 1;
             match tokens.kind(at) {
                 Kind::Word | Kind::Text => it.word(tokens, at),
                 Kind::Hash | Kind::Bang if tokens.get(at).first && tokens.is(at + 1, b'=') => {

@@ -114,7 +114,7 @@ impl<'s> Scanner<'_, 's> {
         Unlaunchable::Type {
             symbol: symbol.to_owned(),
             argument: argument.name.to_owned(),
-            mlir_type: spelling.to_owned(),
+            mlir_type: spelling.chars().take(200).collect(),
             line: lines.at(self.tokens.text, self.tokens.get(argument.at).start),
         }
     }

@@ -68,6 +68,7 @@ mod levels {
             "// aie.device(npu1)\nmodule {}",
             "module attributes {a.b = \"aie.device(npu1)\"} {}",
             "module attributes {a.b = [\"air.herd\"], air.launch, air.segment = 1 : i32} {}",
+            "module {} loc(\"aie.device\"(\"k.py\":1:2))",
             "module {} {-# x: { y: \"aie.device(\" } aie.device( #-}",
         ] {
             assert_eq!(module(text).level, Level::Linalg, "{text}");
@@ -105,6 +106,15 @@ mod entries {
             module.select(Some("subs")).unwrap_err().to_string(),
             "no entry 'subs': the file has add, sub; did you mean 'sub'?"
         );
+    }
+
+    #[test]
+    fn a_long_list_is_cut() {
+        let text: String = (0..25)
+            .map(|i| format!("func.func @f{i}() {{ return }}\n"))
+            .collect();
+        let error = module(&text).select(None).unwrap_err().to_string();
+        assert!(error.ends_with("f18, f19 and 5 more"), "{error}");
     }
 
     #[test]

@@ -121,6 +121,15 @@ impl<'s> Tokens<'s> {
         }
     }
 
+    /// The index after the location `loc(…)` that starts at `index`, or `index` if none does.
+    pub(super) fn after_location(&self, index: usize) -> usize {
+        if self.is(index + 1, b'(') && self.is_word(index, "loc") {
+            self.after(index + 1)
+        } else {
+            index
+        }
+    }
+
     /// The index after the `>` that closes the `<` at `index`, at most `limit`.
     pub(super) fn after_angle(&self, mut index: usize, limit: usize) -> usize {
         let mut depth = 0usize;
