@@ -28,7 +28,7 @@ fn a_configured_directory_may_be_the_installation_or_its_bin() {
         assert_eq!(llvm.version, "22.1.8");
         assert_eq!(
             llvm.tools().map(|tool| tool.name),
-            ["mlir-opt", "mlir-translate", "clang", "ld"]
+            ["mlir-opt", "mlir-translate", "clang", "ld", "support"]
         );
         assert_eq!(llvm.mlir_opt.path, bin.join("mlir-opt"));
         assert!(llvm.linker.path.is_absolute());

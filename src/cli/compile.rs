@@ -214,7 +214,6 @@ fn summary(build: &Build, terminal: &Terminal) {
         .iter()
         .map(|kernel| &*kernel.signature.name)
         .collect();
-    let elapsed: Duration = build.steps.iter().map(|step| step.elapsed).sum();
     let outcome = build.outcome();
     let tone = match outcome {
         Outcome::Hit => Tone::Good,
@@ -227,7 +226,7 @@ fn summary(build: &Build, terminal: &Terminal) {
             "{} for {} in {}",
             names.join(", "),
             build.target,
-            milliseconds(elapsed)
+            milliseconds(build.elapsed)
         ),
     );
     for step in &build.steps {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::nearest;
+use crate::nearest;
 use super::{Level, Target};
 
 /// A place in a text: line and column from 1, the column in bytes as MLIR's tools count it.

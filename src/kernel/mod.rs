@@ -15,7 +15,6 @@ mod error;
 mod header;
 mod lexer;
 mod links;
-mod nearest;
 mod overwrite;
 mod scan;
 mod signature;
@@ -160,7 +159,7 @@ impl Module {
         }
         Err(SelectError::Unknown {
             name: entry.chars().take(200).collect(),
-            nearest: nearest::of(entry, names.iter().map(String::as_str)),
+            nearest: crate::nearest::of(entry, names.iter().map(String::as_str)),
             names,
         })
     }
@@ -250,7 +249,7 @@ impl Kernel {
         let unknown = |names: Vec<String>| ArgumentError::Unknown {
             kernel: kernel.to_string(),
             name: name.chars().take(200).collect(),
-            nearest: nearest::of(name, names.iter().map(String::as_str)),
+            nearest: crate::nearest::of(name, names.iter().map(String::as_str)),
             names,
         };
         let parameters = self.signature.parameters.to_mut();

@@ -9,7 +9,7 @@ use std::fmt;
 
 use npu_runtime::signature::{Direction, ElementType, Kind};
 
-use super::nearest;
+use crate::nearest;
 use super::{ArgumentError, Kernel};
 
 /// A whole signature.

@@ -9,6 +9,7 @@ mod prepared;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use npu_runtime::Direction;
 
@@ -200,6 +201,7 @@ impl Session {
     /// # Errors
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
+        let started = Instant::now();
         let prepared = Prepared::new(request)?;
         let compile = self.compile_step(&prepared, request)?;
         let ensure = |step: &Step| {
@@ -233,6 +235,7 @@ impl Session {
             target: prepared.target,
             kernels,
             steps: vec![compiled, launcher],
+            elapsed: started.elapsed(),
         })
     }
 }
