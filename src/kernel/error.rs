@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use crate::nearest;
 use super::{Level, Target};
+use crate::nearest;
 
 /// A place in a text: line and column from 1, the column in bytes as MLIR's tools count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

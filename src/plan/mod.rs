@@ -17,7 +17,7 @@ pub use built::{Build, BuiltKernel};
 pub use error::{BuildError, KernelError};
 pub use prepared::{Prepared, Understood};
 
-use crate::config::{CachePlace, Settings};
+use crate::config::{CachePlace, KernelSection, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
@@ -56,6 +56,28 @@ impl Request {
         Self {
             kernel: kernel.into(),
             ..Self::default()
+        }
+    }
+
+    /// The request with what it leaves open filled in: from what the project file says of the
+    /// kernel, then from the settings.
+    #[must_use]
+    pub fn completed_by(self, settings: &Settings) -> Self {
+        let none = KernelSection::default();
+        let section = settings.kernel(&self.kernel).unwrap_or(&none);
+        let mut directions = section.directions.clone();
+        directions.extend(self.directions);
+        Self {
+            target: self.target.or(section.target).or(settings.target),
+            entry: self.entry.or_else(|| section.entry.clone()),
+            directions,
+            signature: self.signature.or_else(|| section.signature.clone()),
+            march: self
+                .march
+                .or_else(|| section.march.clone())
+                .or_else(|| settings.march.clone()),
+            keep_intermediates: self.keep_intermediates || settings.keep_intermediates,
+            ..self
         }
     }
 }
