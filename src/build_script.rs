@@ -184,7 +184,7 @@ impl BuildScript {
                     kernel: crate_dir.join(&request.kernel),
                     ..request.clone()
                 };
-                settings.complete(request)
+                request.completed_by(&settings)
             })
             .collect();
         for request in &requests {

@@ -56,10 +56,11 @@ pub fn build(global: &Global, command: &BuildCommand, terminal: &Terminal) -> Re
         .iter()
         .map(|section| {
             let path = section.path.strip_prefix(&cwd).unwrap_or(&section.path);
-            settings.complete(Request {
+            let request = Request {
                 refresh: command.delivery.refresh,
                 ..Request::new(path)
-            })
+            };
+            request.completed_by(&settings)
         })
         .collect();
     deliver(settings, requests, &command.delivery, terminal)
@@ -76,7 +77,7 @@ pub fn request(
         let TargetOption::March(march) = option;
         march.clone()
     });
-    settings.complete(Request {
+    let request = Request {
         kernel: kernel.to_owned(),
         target: flags.target,
         entry: flags.entry.clone(),
@@ -85,7 +86,8 @@ pub fn request(
         march,
         keep_intermediates: flags.keep_intermediates,
         refresh,
-    })
+    };
+    request.completed_by(settings)
 }
 
 /// Builds all requests, and prints the results in the order of the requests.
@@ -214,7 +216,6 @@ fn summary(build: &Build, terminal: &Terminal) {
         .iter()
         .map(|kernel| &*kernel.signature.name)
         .collect();
-    let elapsed: Duration = build.steps.iter().map(|step| step.elapsed).sum();
     let outcome = build.outcome();
     let tone = match outcome {
         Outcome::Hit => Tone::Good,
@@ -227,7 +228,7 @@ fn summary(build: &Build, terminal: &Terminal) {
             "{} for {} in {}",
             names.join(", "),
             build.target,
-            milliseconds(elapsed)
+            milliseconds(build.elapsed)
         ),
     );
     for step in &build.steps {

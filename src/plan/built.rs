@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use npu_runtime::{Device, Kernel, Signature};
 
@@ -22,6 +23,8 @@ pub struct Build {
     pub kernels: Vec<BuiltKernel>,
     /// The steps that were ensured, in order.
     pub steps: Vec<Ensured>,
+    /// How long all of it took.
+    pub elapsed: Duration,
 }
 
 /// One kernel of a build.

@@ -9,6 +9,7 @@ mod prepared;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use npu_runtime::Direction;
 
@@ -16,7 +17,7 @@ pub use built::{Build, BuiltKernel};
 pub use error::{BuildError, KernelError};
 pub use prepared::{Prepared, Understood};
 
-use crate::config::{CachePlace, Settings};
+use crate::config::{CachePlace, KernelSection, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
@@ -55,6 +56,28 @@ impl Request {
         Self {
             kernel: kernel.into(),
             ..Self::default()
+        }
+    }
+
+    /// The request with what it leaves open filled in: from what the project file says of the
+    /// kernel, then from the settings.
+    #[must_use]
+    pub fn completed_by(self, settings: &Settings) -> Self {
+        let none = KernelSection::default();
+        let section = settings.kernel(&self.kernel).unwrap_or(&none);
+        let mut directions = section.directions.clone();
+        directions.extend(self.directions);
+        Self {
+            target: self.target.or(section.target).or(settings.target),
+            entry: self.entry.or_else(|| section.entry.clone()),
+            directions,
+            signature: self.signature.or_else(|| section.signature.clone()),
+            march: self
+                .march
+                .or_else(|| section.march.clone())
+                .or_else(|| settings.march.clone()),
+            keep_intermediates: self.keep_intermediates || settings.keep_intermediates,
+            ..self
         }
     }
 }
@@ -200,6 +223,7 @@ impl Session {
     /// # Errors
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
+        let started = Instant::now();
         let prepared = Prepared::new(request)?;
         let compile = self.compile_step(&prepared, request)?;
         let ensure = |step: &Step| {
@@ -233,6 +257,7 @@ impl Session {
             target: prepared.target,
             kernels,
             steps: vec![compiled, launcher],
+            elapsed: started.elapsed(),
         })
     }
 }

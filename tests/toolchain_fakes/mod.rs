@@ -21,6 +21,7 @@ static const char *version(void) { return VERSION; }
 #endif
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "-print-prog-name=ld")) return puts(LINKER) < 0;
+    if (argc == 2 && !strcmp(argv[1], "-print-libgcc-file-name")) return puts(SUPPORT) < 0;
     return printf("Fake LLVM version %s\n  Optimized build.\n", version()) < 0;
 }
 "#;
@@ -147,7 +148,10 @@ impl Sandbox {
         let path = self.path(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let new = self.path("new");
+        let support = Command::new("gcc").arg("-print-libgcc-file-name").output();
+        let support = String::from_utf8(support.unwrap().stdout).unwrap();
         let status = Command::new("gcc")
+            .arg(format!("-DSUPPORT=\"{}\"", support.trim()))
             .args(arguments)
             .arg("-o")
             .arg(&new)
