@@ -108,7 +108,10 @@ fn deliver(
         let result = result.and_then(|build| {
             let written = match &delivery.out_dir {
                 Some(directory) => Some(build.write_to(directory)?),
-                None => None,
+                None => {
+                    keep(&build, terminal);
+                    None
+                }
             };
             Ok((build, written))
         });
@@ -122,6 +125,19 @@ fn deliver(
         }
     }
     worst.map_or(Ok(()), |code| Err(Failure::Printed(code)))
+}
+
+/// Paths that are printed must lead somewhere when the program has ended.
+fn keep(build: &Build, terminal: &Terminal) {
+    let kept = build.artifacts().filter(|artifact| artifact.keep());
+    let mut directories: Vec<_> = kept.filter_map(|artifact| artifact.path.parent()).collect();
+    directories.dedup();
+    for directory in directories {
+        terminal.warning(&format!(
+            "what is in {} is in no cache: delete it when you have done with it, or use --out-dir",
+            directory.display()
+        ));
+    }
 }
 
 /// Two kernels of one file name would overwrite each other's launcher.
@@ -144,7 +160,7 @@ fn check_distinct(requests: &[Request], directory: &Path) -> Result<(), Failure>
 }
 
 /// Takes the requests one by one on as many threads as there may be jobs. Results keep the order;
-/// after a failure nothing new is started, as with `make`.
+/// a failure stops nothing, so that one run tells everything there is to tell.
 fn build_all(
     session: &Session,
     requests: &[Request],

@@ -89,8 +89,6 @@ pub struct Session {
     settings: Settings,
     runner: Runner,
     memo: Mutex<Memo>,
-    /// Kept so that a cache in a temporary directory lives as long as the session.
-    _temporary: Option<tempfile::TempDir>,
 }
 
 impl Session {
@@ -103,25 +101,17 @@ impl Session {
         interrupt: Interrupt,
         observe: Observer<'_>,
     ) -> Result<Self, BuildError> {
-        let mut temporary = None;
         let store = match &settings.cache {
             CachePlace::Disabled => Store::disabled(),
             CachePlace::Directory(root) => Store::open(root, settings.sharing, observe)?,
             CachePlace::Unknown => {
-                let directory = tempfile::Builder::new()
-                    .prefix("npu-build-")
-                    .tempdir()
-                    .map_err(|source| BuildError::Write {
-                        path: std::env::temp_dir(),
-                        source,
-                    })?;
-                observe(Event::Warning(format!(
-                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; caching in {} for this run only",
-                    directory.path().display()
-                )));
-                let store = Store::open(directory.path(), settings.sharing, observe)?;
-                temporary = Some(directory);
-                store
+                observe(Event::Warning(
+                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set: what is built now is not kept for the next run".into(),
+                ));
+                Store::temporary().map_err(|source| BuildError::Write {
+                    path: std::env::temp_dir(),
+                    source,
+                })?
             }
         };
         let tools = store.layout().map(Layout::tools);
@@ -134,7 +124,6 @@ impl Session {
             memo: Mutex::new(memo),
             store,
             settings,
-            _temporary: temporary,
         })
     }
 

@@ -10,7 +10,8 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -55,6 +56,9 @@ pub fn example(name: &str) -> PathBuf {
 /// The programs of a toolchain, in the order in which a compilation runs them.
 pub const TOOLS: [&str; 3] = ["mlir-opt", "mlir-translate", "clang"];
 
+/// Debian's user without rights.
+const NOBODY: u32 = 65534;
+
 fn temporary() -> TempDir {
     tempfile::Builder::new()
         .prefix("npu-build-test-")
@@ -86,9 +90,15 @@ pub fn recorded() -> &'static Recorded {
             .arg(example("vecadd.mlir"))
             .output()
             .unwrap();
-        let paths = Outcome(output).paths();
+        // Readable for other users, as which some tests run.
+        let files = directory.path().join("files");
+        fs::create_dir(&files).unwrap();
+        for path in Outcome(output).paths() {
+            fs::copy(&path, files.join(path.file_name().unwrap())).unwrap();
+        }
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         Recorded {
-            files: paths[0].parent().unwrap().to_owned(),
+            files,
             memo: cache.join("v1/tools/toolchain-memo"),
             directory,
         }
@@ -142,7 +152,10 @@ impl Scene {
     /// kernel: for tests of everything but what the tools do.
     pub fn replayed() -> Self {
         let scene = Self::empty();
-        executable(&scene.llvm.join("ld"), "#!/bin/sh\nexit 1\n");
+        executable(
+            &scene.llvm.join("ld"),
+            "#!/bin/sh\necho 'GNU ld (GNU Binutils) 2.44'\n",
+        );
         fs::write(scene.llvm.join("support.a"), "!<arch>\n").unwrap();
         for tool in TOOLS {
             scene.tool(tool, &scene.replay(tool));
@@ -225,6 +238,41 @@ impl Scene {
         path
     }
 
+    /// The program as somebody who may write only what is theirs, which root never is; and who that
+    /// is.
+    pub fn unprivileged(&self) -> (Command, u32) {
+        let mut command = self.npu_build();
+        let user = rustix::process::geteuid().as_raw();
+        if user != 0 {
+            return (command, user);
+        }
+        let program = self.path().join("npu-build");
+        if !program.exists() {
+            let status = Command::new("cp")
+                .arg(env!("CARGO_BIN_EXE_npu-build"))
+                .arg(&program)
+                .status();
+            assert!(status.unwrap().success());
+        }
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let environment: Vec<_> = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+            .collect();
+        command = Command::new(program);
+        command.env_clear().envs(environment);
+        command.current_dir(self.path()).uid(NOBODY).gid(NOBODY);
+        (command, NOBODY)
+    }
+
+    /// A directory that the unprivileged program may not write.
+    pub fn read_only(&self, name: &str) -> PathBuf {
+        let path = self.path().join(name);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o555)).unwrap();
+        path
+    }
+
     /// The program with this scene's cache and toolchain, and nothing else of the environment.
     pub fn npu_build(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_npu-build"));
@@ -241,6 +289,42 @@ impl Scene {
     /// Runs the program with `arguments`.
     pub fn run(&self, arguments: &[&str]) -> Outcome {
         Outcome(self.npu_build().args(arguments).output().unwrap())
+    }
+
+    /// Asserts that `arguments` end with `code` and a message that has all of `words`, for people and
+    /// for machines, and that nothing has changed: no entry, nothing below the directory `out`, no
+    /// work directory left behind.
+    #[track_caller]
+    pub fn refuses(&self, arguments: &[&str], code: i32, words: &[&str]) {
+        self.refuses_as(&|| self.npu_build(), arguments, code, words);
+    }
+
+    /// The same for a program in another environment.
+    #[track_caller]
+    pub fn refuses_as(
+        &self,
+        program: &dyn Fn() -> Command,
+        arguments: &[&str],
+        code: i32,
+        words: &[&str],
+    ) {
+        let entries = self.entry_files();
+        let told = Outcome(program().args(arguments).output().unwrap());
+        told.fails(code, words);
+        let json = ["--message-format", "json"];
+        let told = Outcome(program().args(arguments).args(json).output().unwrap());
+        assert_eq!(told.code(), code, "{told:?}");
+        let stdout = told.stdout();
+        assert_eq!(stdout.lines().count(), 1, "not one object: {told:?}");
+        let error: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(error["code"], code);
+        for word in words {
+            let message = error["error"].as_str().unwrap();
+            assert!(message.contains(word), "no '{word}' in:\n{message}");
+        }
+        assert_eq!(self.entry_files(), entries);
+        assert_eq!(self.leftovers(), [""; 0].map(PathBuf::from));
+        assert!(!self.path().join("out").exists());
     }
 
     /// Compiles `kernel` for the cpu.
