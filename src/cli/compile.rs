@@ -10,7 +10,7 @@ use std::time::Duration;
 use npu_build::config::{PROJECT_FILE, Settings};
 use npu_build::plan::{Build, BuildError, Request, Session};
 use npu_build::step::Kind;
-use npu_build::store::Outcome;
+use npu_build::store::{Artifact, Outcome};
 
 use super::args::{
     BuildCommand, CompileCommand, Delivery, Emit, Global, KernelOptions, TargetOption,
@@ -129,10 +129,7 @@ fn deliver(
 
 /// Paths that are printed must lead somewhere when the program has ended.
 fn keep(build: &Build, terminal: &Terminal) {
-    let kept = build.artifacts().filter(|artifact| artifact.keep());
-    let mut directories: Vec<_> = kept.filter_map(|artifact| artifact.path.parent()).collect();
-    directories.dedup();
-    for directory in directories {
+    for directory in build.artifacts().filter_map(Artifact::keep) {
         terminal.warning(&format!(
             "what is in {} is in no cache: delete it when you have done with it, or use --out-dir",
             directory.display()

@@ -9,6 +9,8 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::run::{Invocation, RunError, Runner};
 use super::{Argument, Command, Input, NativeWork, Output, Step, Work};
 use crate::digest::Digest;
@@ -301,10 +303,14 @@ fn tool_failure(
         .ok()
         .and_then(|from| text.get(from..))
         .unwrap_or(&text);
-    if printed.contains("No space left on device") || printed.contains("Disk quota exceeded") {
+    let full = [
+        ("No space left on device", Errno::NOSPC),
+        ("Disk quota exceeded", Errno::DQUOT),
+    ];
+    if let Some((_, errno)) = full.iter().find(|(text, _)| printed.contains(text)) {
         return ExecuteError::WorkDirectory {
             path: PathBuf::from(step.kind.name()),
-            source: io::ErrorKind::StorageFull.into(),
+            source: (*errno).into(),
         };
     }
     let explanation = (command.explain)(printed);

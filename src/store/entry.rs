@@ -57,18 +57,13 @@ pub enum Lookup {
 }
 
 impl Artifact {
-    /// Lets the file outlive the process where it would be deleted with this value; says whether
-    /// that was so.
-    pub fn keep(&self) -> bool {
-        let Some(Temporary(directory)) = self.temporary.as_deref() else {
-            return false;
-        };
-        let directory = directory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        directory.map(TempDir::keep);
-        true
+    /// Lets the file outlive the process where it would be deleted with this value. Gives the
+    /// directory that somebody else has to delete now, once for all artifacts in it.
+    #[must_use]
+    pub fn keep(&self) -> Option<PathBuf> {
+        let Temporary(directory) = self.temporary.as_deref()?;
+        let mut directory = directory.lock().unwrap_or_else(PoisonError::into_inner);
+        directory.take().map(TempDir::keep)
     }
 
     /// The content, checked against the digest as it is read.

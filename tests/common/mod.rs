@@ -238,13 +238,13 @@ impl Scene {
         path
     }
 
-    /// The program as somebody who may write only what is theirs, which root never is; and who that
-    /// is.
-    pub fn unprivileged(&self) -> (Command, u32) {
+    /// The program as somebody who may write only where that is allowed, as root may not be told.
+    pub fn unprivileged(&self) -> Command {
         let mut command = self.npu_build();
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let user = rustix::process::geteuid().as_raw();
         if user != 0 {
-            return (command, user);
+            return command;
         }
         let program = self.path().join("npu-build");
         if !program.exists() {
@@ -254,7 +254,6 @@ impl Scene {
                 .status();
             assert!(status.unwrap().success());
         }
-        fs::set_permissions(self.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let environment: Vec<_> = command
             .get_envs()
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
@@ -262,7 +261,7 @@ impl Scene {
         command = Command::new(program);
         command.env_clear().envs(environment);
         command.current_dir(self.path()).uid(NOBODY).gid(NOBODY);
-        (command, NOBODY)
+        command
     }
 
     /// A directory that the unprivileged program may not write.
