@@ -45,7 +45,11 @@ fn delivers(scene: &Scene, mut command: Command, words: &[&str]) {
     for word in ["warning: "].iter().chain(words) {
         assert!(stderr.contains(word), "no '{word}' in:\n{stderr}");
     }
-    assert_eq!(scene.runs(), TOOLS);
+    // On a full disk some of them ran twice.
+    assert_eq!(
+        scene.runs()[..].last_chunk(),
+        Some(&TOOLS.map(str::to_owned))
+    );
     assert_eq!(paths.len(), 2);
     assert!(npu_runtime::check_cpu_object(&fs::read(&paths[0]).unwrap()).is_ok());
     assert!(fs::read_to_string(&paths[1]).unwrap().contains("vecadd"));

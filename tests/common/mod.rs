@@ -190,11 +190,9 @@ impl Scene {
         let text = format!(
             "#!/bin/sh\ncase \"$1\" in\n\
              --version) echo 'LLVM version 22.1.0'; exit ;;\n\
-             -print-prog-name=ld) echo '{ld}'; exit ;;\n\
-             -print-libgcc-file-name) echo '{support}'; exit ;;\n\
+             -print-prog-name=ld) echo \"${{0%/*}}/ld\"; exit ;;\n\
+             -print-libgcc-file-name) echo \"${{0%/*}}/support.a\"; exit ;;\n\
              esac\necho {name} >> '{runs}'\n{body}\n",
-            ld = self.llvm.join("ld").display(),
-            support = self.llvm.join("support.a").display(),
             runs = self.path().join("runs").display(),
         );
         executable(&self.llvm.join(name), &text);
