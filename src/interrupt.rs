@@ -4,6 +4,8 @@
 //! starts one registers it here, and a signal ends every registered group. The default value never
 //! fires; [`Interrupt::on_signals`] is for programs that own their process.
 
+use std::ffi::c_int;
+use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,13 +30,16 @@ struct State {
 
 impl Interrupt {
     /// Raises the interrupt when the process gets SIGINT, SIGTERM or SIGHUP, instead of dying at
-    /// once; a second signal, or two seconds, kills what still runs.
+    /// once; a second signal, or two seconds, kills what still runs. A signal that the caller
+    /// ignores for us, as nohup(1) does, stays ignored.
     ///
     /// # Errors
     /// When the handlers can't be installed.
     pub fn on_signals() -> io::Result<Self> {
         let interrupt = Self::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let ignored = ignored_signals();
+        let is_heard = |signal: &&c_int| ignored & (1 << (**signal - 1)) == 0;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP].iter().filter(is_heard))?;
         let raised = interrupt.clone();
         std::thread::Builder::new()
             .name("signals".into())
@@ -82,6 +87,16 @@ impl Interrupt {
     fn groups(&self) -> MutexGuard<'_, Vec<Pid>> {
         self.0.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The signals that are ignored, signal N as bit N - 1: as proc(5) has it.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or(0)
 }
 
 /// A process group that a signal ends.

@@ -108,11 +108,7 @@ fn where_and_by_whom_a_kernel_is_built_is_not_in_its_key() {
     let mut relaxed = Command::new("/bin/sh");
     for (shell, mask) in [(&mut strict, "077"), (&mut relaxed, "000")] {
         let program = scene.npu_build();
-        shell.env_clear().envs(
-            program
-                .get_envs()
-                .filter_map(|(name, value)| Some((name, value?))),
-        );
+        shell.env_clear().envs(common::environment(&program));
         shell
             .args(["-c", &format!("umask {mask}; exec \"$0\" \"$@\"")])
             .arg(program.get_program());

@@ -22,10 +22,11 @@ use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
 use crate::step::cpu::{self, March};
-use crate::step::run::{self, Runner};
+use crate::step::execute::ExecuteError;
+use crate::step::run::Runner;
 use crate::step::{self, Step};
 use crate::store::layout::Layout;
-use crate::store::{Event, Observer, Store};
+use crate::store::{EnsureError, Event, Observer, Store};
 use crate::toolchain::{Candidate, Llvm, Memo};
 
 /// One kernel to build, and how.
@@ -151,15 +152,20 @@ impl Session {
     /// Every candidate with the reason why it won't do.
     pub fn llvm(&self) -> Result<Llvm, BuildError> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = Llvm::discover(&self.settings.llvm, &mut memo, &run::probe);
+        let probe = |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments);
+        let found = Llvm::discover(&self.settings.llvm, &mut memo, &probe);
         memo.save();
+        if self.interrupt().is_raised() {
+            return Err(EnsureError::from(ExecuteError::Interrupted).into());
+        }
         Ok(found?)
     }
 
     /// Every place where an MLIR/LLVM installation was looked for, and what is there.
     pub fn llvm_candidates(&self) -> Vec<Candidate> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &run::probe);
+        let probe = |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments);
+        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &probe);
         memo.save();
         candidates
     }

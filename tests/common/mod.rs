@@ -8,6 +8,7 @@
     reason = "these are tests"
 )]
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -252,10 +253,7 @@ impl Scene {
                 .status();
             assert!(status.unwrap().success());
         }
-        let environment: Vec<_> = command
-            .get_envs()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
-            .collect();
+        let environment = environment(&command);
         command = Command::new(program);
         command.env_clear().envs(environment);
         command.current_dir(self.path()).uid(NOBODY).gid(NOBODY);
@@ -387,4 +385,25 @@ impl Outcome {
         }
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
+}
+
+/// The variables that are set for a program, as another one can take them over.
+pub fn environment(program: &Command) -> Vec<(OsString, OsString)> {
+    let set = program
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    set.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Waits until `condition` holds; a test that waits for a minute has failed.
+#[track_caller]
+pub fn wait_for(mut condition: impl FnMut() -> bool) {
+    for _ in 0..12_000 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("waited for a minute");
 }
