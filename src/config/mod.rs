@@ -98,8 +98,10 @@ impl Settings {
             Some(path) => read(path)?,
             None => File::default(),
         };
-        let user = match environment.user_file() {
-            Some(path) => read(path)?,
+        let user = match environment.user_file().map(&mut read) {
+            // A home that is closed to us, such as root's under sudo, has nothing to say.
+            Some(Err(error)) if error.is_forbidden() => File::default(),
+            Some(file) => file?,
             None => File::default(),
         };
         let variables = environment.layer()?;
