@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod execute;
 pub mod launcher;
 pub mod material;
+mod retell;
 pub mod run;
 
 use std::fmt;

@@ -99,8 +99,9 @@ impl Call {
         let mut sizes = Vec::with_capacity(shape.len());
         for dim in shape {
             sizes.push(match dim {
+                // 64 bits wide: strides are products.
                 Some(size) => format!(
-                    "{}",
+                    "{}ll",
                     i64::try_from(*size).map_err(|_| "a dimension is too large")?
                 ),
                 None => format!("(npu_i64){}", self.slot()),
@@ -114,7 +115,7 @@ impl Call {
             let size = element
                 .size()
                 .ok_or("it has an offset and elements of unknown size")?;
-            format!("(char *){address} - {offset} * {size}")
+            format!("(char *){address} - {offset}ll * {size}")
         };
         self.pass("void *", base.clone());
         self.pass("void *", base);
@@ -225,3 +226,6 @@ fn c_string(text: &str) -> String {
     }
     literal
 }
+
+#[cfg(test)]
+mod tests;
