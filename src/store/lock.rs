@@ -201,3 +201,6 @@ impl fmt::Display for Holder {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;
