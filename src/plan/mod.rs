@@ -26,7 +26,7 @@ use crate::step::run::{self, Runner};
 use crate::step::{self, Step};
 use crate::store::layout::Layout;
 use crate::store::{Event, Observer, Store};
-use crate::toolchain::{Candidate, Llvm, Memo};
+use crate::toolchain::{Candidate, Llvm, Memo, Probe};
 
 /// One kernel to build, and how.
 #[derive(Clone, Debug, Default)]
@@ -160,9 +160,9 @@ impl Session {
     ///
     /// # Errors
     /// Every candidate with the reason why it won't do.
-    pub fn llvm(&self) -> Result<Llvm, BuildError> {
+    pub fn llvm(&self) -> Result<Arc<Llvm>, BuildError> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = Llvm::discover(&self.settings.llvm, &mut memo, &run::probe);
+        let found = Llvm::discover(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
         Ok(found?)
     }
@@ -170,9 +170,17 @@ impl Session {
     /// Every place where an MLIR/LLVM installation was looked for, and what is there.
     pub fn llvm_candidates(&self) -> Vec<Candidate> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &run::probe);
+        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
         candidates
+    }
+
+    /// How tools are asked about themselves: from then on there is something to interrupt.
+    fn probe(&self) -> impl Probe {
+        |program: &Path, arguments: &[&str]| {
+            self.runner.interrupt.arm();
+            run::probe(program, arguments)
+        }
     }
 
     /// The step that makes a kernel's artifact, ready to be keyed or run.
