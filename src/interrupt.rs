@@ -5,6 +5,8 @@
 //! fires; [`Interrupt::on_signals`] is for programs that own their process. Until there is something
 //! to clean up, a signal ends such a program as it ends any other: a hit needs no handlers.
 
+use std::ffi::c_int;
+use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,6 +35,7 @@ struct State {
 impl Interrupt {
     /// An interrupt that is raised, once it is armed, when the process gets SIGINT, SIGTERM or
     /// SIGHUP, instead of dying at once; a second signal, or two seconds, kills what still runs.
+    /// A signal that the caller ignores for us, as nohup(1) does, stays ignored.
     #[must_use]
     pub fn on_signals() -> Self {
         Self(Arc::new(State {
@@ -52,7 +55,9 @@ impl Interrupt {
     }
 
     fn listen(&self) -> io::Result<()> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let ignored = ignored_signals();
+        let is_heard = |signal: &&c_int| ignored & (1 << (**signal - 1)) == 0;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP].iter().filter(is_heard))?;
         let raised = self.clone();
         std::thread::Builder::new()
             .name("signals".into())
@@ -100,6 +105,16 @@ impl Interrupt {
     fn groups(&self) -> MutexGuard<'_, Vec<Pid>> {
         self.0.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The signals that are ignored, signal N as bit N - 1: as proc(5) has it.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or(0)
 }
 
 /// A process group that a signal ends.

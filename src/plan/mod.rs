@@ -22,10 +22,11 @@ use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
 use crate::step::cpu::{self, March};
-use crate::step::run::{self, Runner};
+use crate::step::execute::ExecuteError;
+use crate::step::run::Runner;
 use crate::step::{self, Step};
 use crate::store::layout::Layout;
-use crate::store::{Event, Observer, Store};
+use crate::store::{EnsureError, Event, Observer, Store};
 use crate::toolchain::{Candidate, Llvm, Memo, Probe};
 
 /// One kernel to build, and how.
@@ -89,8 +90,6 @@ pub struct Session {
     settings: Settings,
     runner: Runner,
     memo: Mutex<Memo>,
-    /// Kept so that a cache in a temporary directory lives as long as the session.
-    _temporary: Option<tempfile::TempDir>,
 }
 
 impl Session {
@@ -103,25 +102,17 @@ impl Session {
         interrupt: Interrupt,
         observe: Observer<'_>,
     ) -> Result<Self, BuildError> {
-        let mut temporary = None;
         let store = match &settings.cache {
             CachePlace::Disabled => Store::disabled(),
             CachePlace::Directory(root) => Store::open(root, settings.sharing, observe)?,
             CachePlace::Unknown => {
-                let directory = tempfile::Builder::new()
-                    .prefix("npu-build-")
-                    .tempdir()
-                    .map_err(|source| BuildError::Write {
-                        path: std::env::temp_dir(),
-                        source,
-                    })?;
-                observe(Event::Warning(format!(
-                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; caching in {} for this run only",
-                    directory.path().display()
-                )));
-                let store = Store::open(directory.path(), settings.sharing, observe)?;
-                temporary = Some(directory);
-                store
+                observe(Event::Warning(
+                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set: what is built now is not kept for the next run".into(),
+                ));
+                Store::temporary().map_err(|source| BuildError::Write {
+                    path: std::env::temp_dir(),
+                    source,
+                })?
             }
         };
         let tools = store.layout().map(Layout::tools);
@@ -134,7 +125,6 @@ impl Session {
             memo: Mutex::new(memo),
             store,
             settings,
-            _temporary: temporary,
         })
     }
 
@@ -164,6 +154,9 @@ impl Session {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
         let found = Llvm::discover(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
+        if self.interrupt().is_raised() {
+            return Err(EnsureError::from(ExecuteError::Interrupted).into());
+        }
         Ok(found?)
     }
 
@@ -175,12 +168,9 @@ impl Session {
         candidates
     }
 
-    /// How tools are asked about themselves: from then on there is something to interrupt.
+    /// How tools are asked about themselves.
     fn probe(&self) -> impl Probe {
-        |program: &Path, arguments: &[&str]| {
-            self.runner.interrupt.arm();
-            run::probe(program, arguments)
-        }
+        |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments)
     }
 
     /// The step that makes a kernel's artifact, ready to be keyed or run.

@@ -4,7 +4,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
@@ -32,7 +32,17 @@ pub struct Artifact {
     /// Of the content.
     pub digest: Digest,
     /// Where it could not go into the cache: what deletes it in the end.
-    pub(super) _temporary: Option<Arc<TempDir>>,
+    pub(super) temporary: Option<Arc<Temporary>>,
+}
+
+/// A directory that is deleted with the last artifact in it, unless it is kept.
+#[derive(Debug)]
+pub(super) struct Temporary(Mutex<Option<TempDir>>);
+
+impl From<TempDir> for Temporary {
+    fn from(directory: TempDir) -> Self {
+        Self(Mutex::new(Some(directory)))
+    }
 }
 
 /// What was found under a key.
@@ -47,6 +57,15 @@ pub enum Lookup {
 }
 
 impl Artifact {
+    /// Lets the file outlive the process where it would be deleted with this value. Gives the
+    /// directory that somebody else has to delete now, once for all artifacts in it.
+    #[must_use]
+    pub fn keep(&self) -> Option<PathBuf> {
+        let Temporary(directory) = self.temporary.as_deref()?;
+        let mut directory = directory.lock().unwrap_or_else(PoisonError::into_inner);
+        directory.take().map(TempDir::keep)
+    }
+
     /// The content, checked against the digest as it is read.
     ///
     /// # Errors
@@ -122,7 +141,7 @@ fn verify(
                 path,
                 size: record.size,
                 digest: record.sha256,
-                _temporary: None,
+                temporary: None,
             })
         })
         .collect()
