@@ -107,7 +107,10 @@ fn deliver(
     for result in results {
         let result = result.and_then(|build| {
             let written = match &delivery.out_dir {
-                Some(directory) => Some(build.write_to(directory)?),
+                Some(directory) => {
+                    session.interrupt().arm();
+                    Some(build.write_to(directory)?)
+                }
                 None => {
                     keep(&build, terminal);
                     None
@@ -164,12 +167,13 @@ fn build_all(
     jobs: Option<u32>,
     terminal: &Terminal,
 ) -> Vec<Result<Build, BuildError>> {
-    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-    let jobs = jobs.map_or_else(cores, |jobs| usize::try_from(jobs).unwrap_or(1));
     let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
     if let [request] = requests {
         return vec![session.build(request, &observe)];
     }
+    // Asked only now: the answer takes a dozen system calls.
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let jobs = jobs.map_or_else(cores, |jobs| usize::try_from(jobs).unwrap_or(1));
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Result<Build, BuildError>)>> = Mutex::default();
     std::thread::scope(|scope| {

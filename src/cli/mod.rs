@@ -168,11 +168,7 @@ fn settings(global: &Global) -> Result<Settings, Failure> {
 
 /// A session whose tools end with this process.
 fn session(settings: Settings, terminal: &Terminal) -> Result<Session, Failure> {
-    let interrupt = Interrupt::on_signals().map_err(|error| Failure::Message {
-        message: format!("can't handle signals: {error}"),
-        code: UNWRITABLE,
-    })?;
-    Ok(Session::new(settings, interrupt, &|event| {
+    Ok(Session::new(settings, Interrupt::on_signals(), &|event| {
         terminal.event(&event);
     })?)
 }

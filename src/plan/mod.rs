@@ -27,7 +27,7 @@ use crate::step::run::Runner;
 use crate::step::{self, Step};
 use crate::store::layout::Layout;
 use crate::store::{EnsureError, Event, Observer, Store};
-use crate::toolchain::{Candidate, Llvm, Memo};
+use crate::toolchain::{Candidate, Llvm, Memo, Probe};
 
 /// One kernel to build, and how.
 #[derive(Clone, Debug, Default)]
@@ -150,10 +150,9 @@ impl Session {
     ///
     /// # Errors
     /// Every candidate with the reason why it won't do.
-    pub fn llvm(&self) -> Result<Llvm, BuildError> {
+    pub fn llvm(&self) -> Result<Arc<Llvm>, BuildError> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let probe = |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments);
-        let found = Llvm::discover(&self.settings.llvm, &mut memo, &probe);
+        let found = Llvm::discover(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
         if self.interrupt().is_raised() {
             return Err(EnsureError::from(ExecuteError::Interrupted).into());
@@ -164,10 +163,14 @@ impl Session {
     /// Every place where an MLIR/LLVM installation was looked for, and what is there.
     pub fn llvm_candidates(&self) -> Vec<Candidate> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let probe = |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments);
-        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &probe);
+        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
         candidates
+    }
+
+    /// How tools are asked about themselves.
+    fn probe(&self) -> impl Probe {
+        |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments)
     }
 
     /// The step that makes a kernel's artifact, ready to be keyed or run.

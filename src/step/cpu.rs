@@ -8,7 +8,7 @@ mod call;
 mod host;
 
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use npu_runtime::Signature;
 
@@ -57,7 +57,11 @@ const DIALECT: &str = "kernel.llvm.mlir";
 const IR: &str = "kernel.ll";
 
 /// The part of `call.inc`'s counterpart that is the same for every kernel.
-const ENTRY: &str = include_str!("../../templates/cpu_entry.c");
+/// Digested once, however many kernels a process builds.
+static ENTRY: LazyLock<Input> = LazyLock::new(|| {
+    let text = include_bytes!("../../templates/cpu_entry.c");
+    Input::new("cpu_entry.c", text.as_slice())
+});
 
 /// Which machine the object is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,7 +128,7 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         target: "cpu",
         inputs: vec![
             source.from_user(request.origin.clone()),
-            Input::new("cpu_entry.c", ENTRY.as_bytes()),
+            ENTRY.clone(),
             Input::new("call.inc", call.into_bytes()),
         ],
         // Messages in English, temporary files in the work directory.

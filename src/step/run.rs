@@ -138,6 +138,7 @@ impl Runner {
     /// When it can't be started, fails, has not answered within ten seconds, or we are to stop.
     pub fn probe(&self, program: &Path, arguments: &[&str]) -> io::Result<String> {
         const PATIENCE: Duration = Duration::from_secs(10);
+        self.interrupt.arm();
         if self.interrupt.is_raised() {
             return Err(io::ErrorKind::Interrupted.into());
         }

@@ -227,12 +227,14 @@ impl Store {
             elapsed: started.elapsed(),
         };
         let Some(cache) = &self.cache else {
+            runner.interrupt.arm();
             let artifacts = build_outside(step, &key, runner, observe)?;
             return Ok(done(Outcome::Built, artifacts));
         };
         if !refresh && let Lookup::Hit(artifacts) = entry::lookup(&cache.layout, &key, step) {
             return Ok(done(Outcome::Hit, cache.lend(artifacts)));
         }
+        runner.interrupt.arm();
         let (outcome, artifacts) = cache.make(step, &key, refresh, runner, observe)?;
         Ok(done(outcome, cache.lend(artifacts)))
     }
