@@ -1,4 +1,12 @@
 //! Directories that can't be used: the cache, the home, where the outputs go, a full disk.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed helper is a failed test"
+)]
 
 mod common;
 

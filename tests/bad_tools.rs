@@ -1,4 +1,12 @@
 //! Tools that are missing, that don't fit each other, and that misbehave.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed helper is a failed test"
+)]
 
 mod common;
 

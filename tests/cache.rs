@@ -1,4 +1,12 @@
 //! Hit, repair and single flight, with the real tools.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed helper is a failed test"
+)]
 
 mod common;
 

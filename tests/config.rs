@@ -1,4 +1,12 @@
 //! Where settings come from, which of them wins, and what is said of one that makes no sense.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed helper is a failed test"
+)]
 
 mod common;
 

@@ -1,4 +1,12 @@
 //! Ctrl-C and worse: nothing goes on running, nothing half done stays, and the next run is right.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed helper is a failed test"
+)]
 
 mod common;
 

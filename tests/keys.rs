@@ -1,5 +1,13 @@
 //! What is in a key and what is not: two builds share an entry exactly if nothing that can change
 //! the outcome differs.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed helper is a failed test"
+)]
 
 mod common;
 
