@@ -297,6 +297,29 @@ fn a_cache_that_can_only_be_read_serves_hits() {
 }
 
 #[test]
+fn what_can_not_be_deleted_is_named_and_what_is_gone_is_no_loss() {
+    let scene = scene();
+    let run = |arguments: &[&str]| Outcome(scene.unprivileged().args(arguments).output().unwrap());
+    run(&COMPILE).paths();
+    let entries = scene.cache.join("v1/entries");
+    fs::set_permissions(&entries, fs::Permissions::from_mode(0o555)).unwrap();
+    let words = [
+        "can't delete what is in ",
+        entries.to_str().unwrap(),
+        "Permission denied",
+    ];
+    run(&["cache", "clear"]).fails(4, &words);
+    fs::set_permissions(&entries, fs::Permissions::from_mode(0o755)).unwrap();
+    for directory in ["failures", "quarantine", "tools", "work"] {
+        fs::remove_dir_all(scene.cache.join("v1").join(directory)).unwrap();
+    }
+    let told = run(&["cache", "clear"]);
+    assert_eq!(told.code(), 0, "{told:?}");
+    assert!(scene.entry_files().is_empty());
+    assert!(run(&COMPILE).stderr().contains("built: vecadd"));
+}
+
+#[test]
 fn a_home_that_can_not_be_written_is_no_obstacle() {
     let scene = scene();
     let home = scene.read_only("home");

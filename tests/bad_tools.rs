@@ -13,6 +13,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::{Scene, TOOLS, executable};
 
@@ -98,6 +99,58 @@ fn without_any_installation_every_place_is_listed() {
             &["--llvm", words, INSTALL, "or correct --llvm"],
         );
     }
+}
+
+#[test]
+fn on_a_machine_without_llvm_all_is_said_that_one_has_to_know() {
+    let scene = scene();
+    let libraries = fs::read_dir("/usr/lib").unwrap().flatten();
+    let installations: Vec<_> = libraries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.file_name()
+                .unwrap()
+                .to_str()
+                .unwrap_or("")
+                .starts_with("llvm-")
+        })
+        .collect();
+    // In a mount namespace of its own, in which every installation of the system is empty.
+    let hide: String = installations
+        .iter()
+        .map(|path| format!("mount -t tmpfs none '{}' && ", path.display()))
+        .collect();
+    let hidden = |inner: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "/bin/sh", "-c", &format!("{hide}{inner}")]);
+        command
+    };
+    if !hidden("true").status().is_ok_and(|status| status.success()) {
+        println!("skipped: no mount namespace may be made here");
+        return;
+    }
+    let program = || {
+        let program = scene.npu_build();
+        let mut command = hidden("export PATH=/nonexistent; exec \"$0\" \"$@\"");
+        command.arg(program.get_program()).current_dir(scene.path());
+        command.env_clear().envs(common::environment(&program));
+        command.env_remove("NPU_BUILD_LLVM");
+        command
+    };
+    let mut words = vec![
+        "no LLVM installation found with mlir-opt, mlir-translate and clang of one version"
+            .to_owned(),
+        "PATH: has no mlir-opt".to_owned(),
+        INSTALL.to_owned(),
+        "MLIR_INSTALL_DIR".to_owned(),
+    ];
+    words.extend(
+        installations
+            .iter()
+            .map(|path| format!("{}/bin: ", path.display())),
+    );
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    scene.refuses_as(&program, &COMPILE, 3, &words);
 }
 
 #[test]

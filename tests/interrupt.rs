@@ -232,6 +232,36 @@ fn whoever_waits_for_another_process_can_be_interrupted() {
 }
 
 #[test]
+fn clearing_waits_for_builds_that_run() {
+    let scene = hanging("");
+    let builder = start(&scene, &COMPILE);
+    tool(&scene);
+    for signal in [None, Some(Signal::INT)] {
+        let mut clearer = start(&scene, &["cache", "clear"]);
+        let mut stderr = BufReader::new(clearer.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert_eq!(line, "waiting: for builds that still run\n");
+        assert_eq!(scene.leftovers().len(), 1);
+        // The first one goes on waiting until it is let go, the second one is interrupted.
+        send(&clearer, signal.unwrap_or(Signal::KILL));
+        let status = clearer.wait().unwrap();
+        assert_eq!(status.code(), signal.map(|_| 130));
+        assert_eq!(scene.leftovers().len(), 1);
+    }
+    let mut clearer = start(&scene, &["cache", "clear"]);
+    let mut stderr = BufReader::new(clearer.stderr.take().unwrap());
+    let mut told = String::new();
+    stderr.read_line(&mut told).unwrap();
+    send(&builder, Signal::TERM);
+    is_interrupted(builder);
+    stderr.read_to_string(&mut told).unwrap();
+    assert!(told.contains("cleared: 0 entries"), "{told}");
+    assert!(clearer.wait().unwrap().success());
+    nothing_is_left(&scene);
+}
+
+#[test]
 fn who_waits_for_a_builder_that_is_killed_builds() {
     let scene = hanging("");
     let builder = start(&scene, &COMPILE);

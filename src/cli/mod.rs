@@ -19,6 +19,7 @@ use clap::{CommandFactory as _, Parser as _};
 use npu_build::config::{ConfigError, Environment, Settings};
 use npu_build::interrupt::Interrupt;
 use npu_build::plan::{BuildError, Session};
+use npu_build::store::ClearError;
 use npu_build::store::lock::LockError;
 
 use args::{Arguments, Command, Global};
@@ -58,12 +59,12 @@ impl From<BuildError> for Failure {
     }
 }
 
-impl From<LockError> for Failure {
-    fn from(error: LockError) -> Self {
+impl From<ClearError> for Failure {
+    fn from(error: ClearError) -> Self {
         Self::Message {
             code: match error {
-                LockError::Interrupted => INTERRUPTED,
-                LockError::Io { .. } => UNWRITABLE,
+                ClearError::Lock(LockError::Interrupted) => INTERRUPTED,
+                ClearError::Lock(LockError::Io { .. }) | ClearError::Delete { .. } => UNWRITABLE,
             },
             message: error.to_string(),
         }

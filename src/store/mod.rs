@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use area::Area;
-pub use contents::{Cleared, Listed};
+pub use contents::{ClearError, Cleared, Listed};
 pub use entry::Artifact;
 use entry::{Lookup, Temporary};
 use layout::{Layout, MANIFEST};

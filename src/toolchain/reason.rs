@@ -22,7 +22,7 @@ pub enum Reason {
         tool: String,
     },
     /// A program is there, but nobody may execute it, or it is no file.
-    #[error("has a {tool} that is not an executable file")]
+    #[error("its {tool} is not an executable file")]
     NotExecutable {
         /// The program's name.
         tool: String,
