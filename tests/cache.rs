@@ -200,7 +200,7 @@ fn artifacts(outcome: &Outcome) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn whole_entries_and_directories_may_be_deleted_by_hand() {
-    let scene = Scene::new();
+    let scene = Scene::replayed();
     let kernel = scene.kernel("vecadd.mlir");
     let good = artifacts(&scene.compile(&kernel));
     for path in [

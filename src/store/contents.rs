@@ -93,7 +93,8 @@ impl Cache {
                 on_wait();
             }
         };
-        let _lock = lock::acquire(&root_lock, Mode::Exclusive, interrupt, &on_event)?;
+        let exclusive = Mode::Exclusive;
+        let _lock = lock::acquire(&root_lock, exclusive, self.sharing, interrupt, &on_event)?;
         let mut cleared = Cleared::default();
         for directory in deletable(&self.layout) {
             let files = WalkDir::new(&directory).into_iter().filter_map(Result::ok);

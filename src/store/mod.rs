@@ -330,9 +330,12 @@ impl Cache {
             ))),
         };
         let root = self.layout.root_lock();
-        let root = lock::acquire(&root, Mode::Shared, &runner.interrupt, &on_event)?;
+        let acquire = |path: &Path, mode| {
+            lock::acquire(path, mode, self.sharing, &runner.interrupt, &on_event)
+        };
+        let root = acquire(&root, Mode::Shared)?;
         let own = self.layout.lock(key);
-        let own = lock::acquire(&own, Mode::Exclusive, &runner.interrupt, &on_event)?;
+        let own = acquire(&own, Mode::Exclusive)?;
         Ok(vec![root, own])
     }
 
@@ -348,7 +351,7 @@ impl Cache {
             self.quarantine(key, reason).map_err(CacheFailure::Cache)?;
         }
         area::sweep(&self.layout.work());
-        let area = Area::new(&self.layout.work()).map_err(CacheFailure::Cache)?;
+        let area = Area::new(&self.layout.work(), self.sharing).map_err(CacheFailure::Cache)?;
         let produced = run(step, &area, runner, observe)?;
         assemble(step, key, &produced, &area).map_err(CacheFailure::Cache)?;
         open::create(&self.layout.shard(key), self.sharing, false).map_err(CacheFailure::Cache)?;
@@ -455,7 +458,10 @@ fn assemble(step: &Step, key: &Digest, produced: &Produced, area: &Area) -> io::
     }
     let manifest = Manifest::new(*key, step, produced, since_epoch());
     let text = manifest.to_text().map_err(io::Error::other)?;
-    fs::write(entry.join(MANIFEST), text)
+    let path = entry.join(MANIFEST);
+    fs::write(&path, text)?;
+    // Whoever may look into the entry may read it, whatever the umask.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
 }
 
 /// Builds in the system's temporary directory; the result lives as long as its artifacts.
@@ -470,7 +476,7 @@ fn build_outside(
         path: temporary.clone(),
         source,
     };
-    let area = Area::new(&temporary).map_err(failed)?;
+    let area = Area::new(&temporary, Sharing::Private).map_err(failed)?;
     let produced = match run(step, &area, runner, observe) {
         Ok(produced) => produced,
         Err(CacheFailure::Cache(source)) => return Err(failed(source)),

@@ -1,6 +1,6 @@
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::sync::mpsc;
 
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn place() -> (tempfile::TempDir, std::path::PathBuf) {
 fn silent(_: LockEvent) {}
 
 fn take(path: &Path, mode: Mode) -> Lock {
-    acquire(path, mode, &Interrupt::default(), &silent).unwrap()
+    acquire(path, mode, Sharing::Private, &Interrupt::default(), &silent).unwrap()
 }
 
 #[test]
@@ -42,13 +42,29 @@ fn the_file_stays_and_is_the_owners() {
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
 }
 
+#[test]
+fn a_group_can_lock_what_its_members_made() {
+    let (_directory, path) = place();
+    let interrupt = Interrupt::default();
+    drop(acquire(&path, Mode::Shared, Sharing::Group, &interrupt, &silent).unwrap());
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o660);
+}
+
 /// Waits for a lock that the caller holds, and gives what it was told before it was let in.
 fn waits(path: &Path, held: Lock, mode: Mode) -> Vec<LockEvent> {
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(move || {
             let observe = |event| tell.send(event).unwrap();
-            acquire(path, mode, &Interrupt::default(), &observe).map(drop)
+            acquire(
+                path,
+                mode,
+                Sharing::Private,
+                &Interrupt::default(),
+                &observe,
+            )
+            .map(drop)
         });
         let first = told.recv().unwrap();
         drop(held);
@@ -108,7 +124,13 @@ fn an_interrupt_ends_the_wait() {
         *events.borrow_mut() += 1;
         interrupt.raise();
     };
-    let refused = acquire(&path, Mode::Exclusive, &interrupt, &observe);
+    let refused = acquire(
+        &path,
+        Mode::Exclusive,
+        Sharing::Private,
+        &interrupt,
+        &observe,
+    );
     assert!(
         matches!(refused, Err(LockError::Interrupted)),
         "{refused:?}"
@@ -122,7 +144,13 @@ fn what_is_no_lock_file_is_refused_by_name() {
     symlink("elsewhere", &path).unwrap();
     let below = directory.path().join("missing/lock");
     for path in [&path, &below, &directory.path().to_owned()] {
-        let refused = acquire(path, Mode::Exclusive, &Interrupt::default(), &silent);
+        let refused = acquire(
+            path,
+            Mode::Exclusive,
+            Sharing::Private,
+            &Interrupt::default(),
+            &silent,
+        );
         let text = refused.unwrap_err().to_string();
         assert!(
             text.starts_with(&format!("can't lock {}: ", path.display())),
@@ -137,7 +165,7 @@ proptest! {
     fn no_signature_is_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
         let (_directory, path) = place();
         fs::write(&path, bytes).unwrap();
-        let mut file = open(&path).unwrap();
+        let mut file = open(&path, Sharing::Private).unwrap();
         let _ = holder(&mut file);
     }
 
@@ -145,7 +173,7 @@ proptest! {
     fn a_signature_can_be_read_back(garbage in "\\PC{0,300}") {
         let (_directory, path) = place();
         fs::write(&path, garbage).unwrap();
-        let mut file = open(&path).unwrap();
+        let mut file = open(&path, Sharing::Private).unwrap();
         sign(&mut file).unwrap();
         prop_assert_eq!(holder(&mut file).unwrap().pid, std::process::id());
     }
