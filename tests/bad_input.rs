@@ -416,10 +416,12 @@ fn a_tool_names_the_users_file() {
     // What a pass refuses has the location of the operation.
     scene.file(
         "pass.mlir",
-        "// One.\nfunc.func @k(%x: memref<4xf32>) {\n  // Two.\n  %t = bufferization.to_tensor %x : \
-         memref<4xf32> to tensor<4xf32>\n  return\n}\n",
+        "// One.\nfunc.func @k(%x: memref<4xf32>) {\n  // Two.\n  %t = bufferization.to_tensor %x \
+         restrict : memref<4xf32> to tensor<4xf32>\n\n  %v = tosa.abs %t : (tensor<4xf32>) -> \
+         tensor<4xf32>\n  bufferization.materialize_in_destination %v in restrict writable %x : \
+         (tensor<4xf32>, memref<4xf32>) -> ()\n  return\n}\n",
     );
-    scene.refuses(&compile("pass.mlir"), 1, &["pass.mlir:4:8: error: "]);
+    scene.refuses(&compile("pass.mlir"), 1, &["pass.mlir:6:8: error: "]);
     let logs = fs::read_dir(scene.cache.join("v1/failures")).unwrap();
     for log in logs.flatten() {
         let text = fs::read_to_string(log.path()).unwrap();
