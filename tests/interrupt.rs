@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 
 use common::{Scene, TOOLS, wait_for};
 use npu_build::store::lock;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 const COMPILE: [&str; 4] = ["compile", "vecadd.mlir", "--target", "cpu"];
 
@@ -265,7 +265,7 @@ fn clearing_waits_for_builds_that_run() {
 fn who_waits_for_a_builder_that_is_killed_builds() {
     let scene = hanging("");
     let builder = start(&scene, &COMPILE);
-    tool(&scene);
+    let left = tool(&scene);
     let mut waiter = start(&scene, &COMPILE);
     let mut stderr = BufReader::new(waiter.stderr.take().unwrap());
     let mut line = String::new();
@@ -277,6 +277,9 @@ fn who_waits_for_a_builder_that_is_killed_builds() {
     send(&builder, Signal::KILL);
     let status = builder.wait_with_output().unwrap().status;
     assert_eq!(status.signal(), Some(9));
+    // The tool has died with it; the tool's own child is ours to end.
+    let group = left[0].parse().ok().and_then(Pid::from_raw).unwrap();
+    kill_process_group(group, Signal::KILL).unwrap();
     // Now it is the waiter's turn.
     let pids = tool(&scene);
     send(&waiter, Signal::TERM);

@@ -69,15 +69,14 @@ fn temporary() -> TempDir {
 }
 
 /// What the real tools make of `vecadd.mlir`, made once for each test program.
-pub struct Recorded {
-    directory: TempDir,
-    /// `kernel.llvm.mlir`, `kernel.ll` and `kernel.so`.
-    pub files: PathBuf,
+struct Recorded {
+    /// What each of the tools makes, in their order.
+    made: [(&'static str, Vec<u8>); 3],
     /// What npu-build remembers of the real tools' files.
-    memo: PathBuf,
+    memo: Vec<u8>,
 }
 
-pub fn recorded() -> &'static Recorded {
+fn recorded() -> &'static Recorded {
     static RECORDED: OnceLock<Recorded> = OnceLock::new();
     RECORDED.get_or_init(|| {
         let directory = temporary();
@@ -92,17 +91,11 @@ pub fn recorded() -> &'static Recorded {
             .arg(example("vecadd.mlir"))
             .output()
             .unwrap();
-        // Readable for other users, as which some tests run.
-        let files = directory.path().join("files");
-        fs::create_dir(&files).unwrap();
-        for path in Outcome(output).paths() {
-            fs::copy(&path, files.join(path.file_name().unwrap())).unwrap();
-        }
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let entry = Outcome(output).paths()[0].parent().unwrap().to_owned();
+        let read = |name: &'static str| (name, fs::read(entry.join(name)).unwrap());
         Recorded {
-            files,
-            memo: cache.join("v1/tools/toolchain-memo"),
-            directory,
+            made: ["kernel.llvm.mlir", "kernel.ll", "kernel.so"].map(read),
+            memo: fs::read(cache.join("v1/tools/toolchain-memo")).unwrap(),
         }
     })
 }
@@ -159,6 +152,10 @@ impl Scene {
             "#!/bin/sh\necho 'GNU ld (GNU Binutils) 2.44'\n",
         );
         fs::write(scene.llvm.join("support.a"), "!<arch>\n").unwrap();
+        fs::create_dir(scene.path().join("recorded")).unwrap();
+        for (name, bytes) in &recorded().made {
+            fs::write(scene.path().join("recorded").join(name), bytes).unwrap();
+        }
         for tool in TOOLS {
             scene.tool(tool, &scene.replay(tool));
         }
@@ -173,17 +170,17 @@ impl Scene {
             .mode(0o700)
             .create(&tools)
             .unwrap();
-        fs::copy(&recorded().memo, tools.join("toolchain-memo")).unwrap();
+        fs::write(tools.join("toolchain-memo"), &recorded().memo).unwrap();
     }
 
     /// The shell command that does what the real `tool` did.
     pub fn replay(&self, tool: &str) -> String {
-        let made = match tool {
-            "mlir-opt" => "kernel.llvm.mlir",
-            "mlir-translate" => "kernel.ll",
-            _ => "kernel.so",
-        };
-        format!("cp '{}' {made}", recorded().files.join(made).display())
+        let number = TOOLS.iter().position(|name| *name == tool).unwrap();
+        let made = recorded().made[number].0;
+        format!(
+            "cp '{}' {made}",
+            self.path().join("recorded").join(made).display()
+        )
     }
 
     /// Makes a tool of the scene that notes each run and is what `body` says, a piece of shell. It
