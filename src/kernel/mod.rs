@@ -17,12 +17,14 @@ mod lexer;
 mod links;
 mod nearest;
 mod overwrite;
+mod rename;
 mod scan;
 mod target;
 pub mod triton;
 pub mod types;
 
 pub use error::{ArgumentError, Position, ScanError, SelectError, TargetError, Unlaunchable};
+pub use rename::rename;
 pub use target::{Device, ParseTargetError, Target};
 
 /// How far a kernel is lowered: which tools compile it.

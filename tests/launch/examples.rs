@@ -32,7 +32,9 @@ fn vecadd_adds_what_there_is_and_leaves_the_rest() {
             Arg::output(&mut out),
             Arg::scalar(n as i32),
         ];
-        kernel.launch((n.div_ceil(BLOCK) as u32).into(), arguments).unwrap();
+        kernel
+            .launch((n.div_ceil(BLOCK) as u32).into(), arguments)
+            .unwrap();
         let sums = x.iter().zip(&y).map(|(x, y)| x + y);
         let expected: Vec<f32> = sums.chain([9.0; 5]).collect();
         assert_eq!(out, expected, "{n} elements");
@@ -52,7 +54,9 @@ fn fma_rounds_once() {
             Arg::output(&mut out),
             Arg::scalar(n as i32),
         ];
-        kernel.launch((n.div_ceil(BLOCK) as u32).into(), arguments).unwrap();
+        kernel
+            .launch((n.div_ceil(BLOCK) as u32).into(), arguments)
+            .unwrap();
         let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| a.mul_add(*x, *y)).collect();
         assert_eq!(out, expected, "{n} elements");
     }
@@ -73,7 +77,11 @@ fn the_softmax_of_a_row_is_right_to_the_last_bit_of_bf16_or_so() {
         ];
         kernel.launch((rows as u32).into(), arguments).unwrap();
         for (x, out) in x.chunks(columns).zip(out.chunks(columns)) {
-            let largest = x.iter().copied().fold(bf16::NEG_INFINITY, bf16::max).to_f64();
+            let largest = x
+                .iter()
+                .copied()
+                .fold(bf16::NEG_INFINITY, bf16::max)
+                .to_f64();
             let powers: Vec<f64> = x.iter().map(|x| (x.to_f64() - largest).exp()).collect();
             let sum: f64 = powers.iter().sum();
             for (power, out) in powers.iter().zip(out) {

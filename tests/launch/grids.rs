@@ -66,7 +66,9 @@ fn a_grid_with_a_zero_runs_nothing() {
     let kernel = Workshop::new().kernel(WHERE_AM_I);
     for grid in [[0, 1, 1], [5, 0, 1], [5, 5, 0]] {
         let mut out = [-1; 6];
-        kernel.launch(grid.into(), &mut [Arg::output(&mut out)]).unwrap();
+        kernel
+            .launch(grid.into(), &mut [Arg::output(&mut out)])
+            .unwrap();
         assert_eq!(out, [-1; 6]);
     }
 }

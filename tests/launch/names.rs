@@ -53,7 +53,49 @@ fn a_name_need_not_be_an_identifier() {
 #[test]
 fn a_name_may_be_that_of_a_function_in_the_host_program() {
     let workshop = Workshop::new();
-    for name in ["getpid", "index", "main", "write", "exit", "_start", "_init", "environ"] {
+    for name in [
+        "getpid", "index", "main", "write", "exit", "_start", "_init", "_fini", "environ",
+    ] {
         check(&workshop.kernel(&named(name)), name);
+    }
+}
+
+/// A compiler calls functions by these names where the source has none (this kernel's copy is a
+/// `memcpy`): they must not reach the kernel.
+#[test]
+fn a_name_may_be_that_of_a_function_that_compilers_call() {
+    let workshop = Workshop::new();
+    for name in [
+        "malloc",
+        "free",
+        "memcpy",
+        "memset",
+        "exp",
+        "tanhf",
+        "memrefCopy",
+        "npu_call",
+        "take",
+        "current",
+        "npu_cpu_run_v1",
+        "_DYNAMIC",
+        "__tls_get_addr",
+    ] {
+        check(&workshop.kernel(&named(name)), name);
+    }
+}
+
+#[test]
+fn a_kernel_named_like_the_function_that_it_needs_computes_it() {
+    let kernel = Workshop::new().kernel(
+        "func.func @exp(%x: memref<4xf64>, %out: memref<4xf64>) {
+           linalg.exp ins(%x : memref<4xf64>) outs(%out : memref<4xf64>)
+           return
+         }",
+    );
+    let (x, mut out) = ([0.0f64, 1.0, -1.0, 0.5], [0.0f64; 4]);
+    let arguments = &mut [Arg::input(&x), Arg::output(&mut out)];
+    kernel.launch(Grid::ONE, arguments).unwrap();
+    for (x, out) in x.iter().zip(out) {
+        assert!((x.exp() - out).abs() < 1e-15, "exp({x}) is not {out}");
     }
 }

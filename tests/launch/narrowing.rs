@@ -56,7 +56,11 @@ fn difference<X: Copy + std::fmt::Debug, T: Copy + std::fmt::Debug>(
     x.iter().zip(found).find_map(|(x, found)| {
         let wanted = expected(*x);
         let ((bits_found, nan_found), (bits_wanted, nan_wanted)) = (bits(*found), bits(wanted));
-        let same = if nan_wanted { nan_found } else { bits_found == bits_wanted };
+        let same = if nan_wanted {
+            nan_found
+        } else {
+            bits_found == bits_wanted
+        };
         (!same).then(|| format!("{x:?} became {found:?} instead of {wanted:?}"))
     })
 }
@@ -107,7 +111,9 @@ fn nearest(x: f64) -> bf16 {
         .min_by(|one, other| {
             let distance = |near: &bf16| (value(*near) - x).abs();
             let odd = |near: &bf16| near.to_bits() & 1;
-            distance(one).total_cmp(&distance(other)).then(odd(one).cmp(&odd(other)))
+            distance(one)
+                .total_cmp(&distance(other))
+                .then(odd(one).cmp(&odd(other)))
         })
         .unwrap_or(guess)
 }
@@ -132,7 +138,9 @@ fn bf16_arithmetic_rounds_after_each_operation() {
          }",
     );
     let x: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
-    let y: Vec<bf16> = (0..=u16::MAX).map(|n| bf16::from_bits(n.wrapping_mul(40_503))).collect();
+    let y: Vec<bf16> = (0..=u16::MAX)
+        .map(|n| bf16::from_bits(n.wrapping_mul(40_503)))
+        .collect();
     let mut out = vec![bf16::ZERO; x.len()];
     let arguments = &mut [Arg::input(&x), Arg::input(&y), Arg::output(&mut out)];
     kernel.launch(Grid::ONE, arguments).unwrap();

@@ -30,7 +30,9 @@ fn a_kernel_calls_a_private_function_of_its_module() {
          }",
     );
     let mut x: Vec<i32> = (-5..50).collect();
-    kernel.launch(Grid::ONE, &mut [Arg::output(&mut x)]).unwrap();
+    kernel
+        .launch(Grid::ONE, &mut [Arg::output(&mut x)])
+        .unwrap();
     assert_eq!(x, (-5..50).map(|x| x * x).collect::<Vec<_>>());
 }
 
@@ -55,7 +57,9 @@ fn sixteen_pointers_are_kept_apart() {
          }}",
         names.join(", ")
     ));
-    let inputs: Vec<Vec<i32>> = (0..15).map(|i| (0..15).map(|k| 100 * i + k).collect()).collect();
+    let inputs: Vec<Vec<i32>> = (0..15)
+        .map(|i| (0..15).map(|k| 100 * i + k).collect())
+        .collect();
     let mut out = [0; 15];
     let mut arguments: Vec<_> = inputs.iter().map(|x| Arg::input(x)).collect();
     arguments.push(Arg::output(&mut out));
@@ -78,7 +82,7 @@ fn memory_that_is_allocated_in_a_loop_is_there_each_time() {
              %length = arith.addi %i, %c1 : index
              %local = memref.alloc(%length) : memref<?xi64>
              %value = memref.load %x[%i] : memref<?xi64>
-             linalg.fill ins(%value : i64) outs(%local : memref<?xi64>)
+             memref.store %value, %local[%i] : memref<?xi64>
              %last = memref.load %local[%i] : memref<?xi64>
              %next = arith.addi %acc, %last : i64
              scf.yield %next : i64
@@ -88,7 +92,7 @@ fn memory_that_is_allocated_in_a_loop_is_there_each_time() {
          }",
     );
     let x: Vec<i64> = (0..2000).collect();
-    let mut out = [0; 40];
+    let mut out = [0i64; 40];
     let arguments = &mut [Arg::input(&x), Arg::output(&mut out)];
     kernel.launch(40.into(), arguments).unwrap();
     assert_eq!(out, [1999 * 2000 / 2; 40]);
@@ -118,7 +122,10 @@ fn strided_parts_are_copied_element_by_element() {
         Arg::output(&mut transposed),
     ];
     kernel.launch(Grid::ONE, arguments).unwrap();
-    assert_eq!(every_other, std::array::from_fn(|i| x[(2 * (i / 5) + 1) * 10 + 2 * (i % 5)]));
+    assert_eq!(
+        every_other,
+        std::array::from_fn(|i| x[(2 * (i / 5) + 1) * 10 + 2 * (i % 5)])
+    );
     assert_eq!(transposed, std::array::from_fn(|i| x[i % 8 * 10 + i / 8]));
 }
 
@@ -164,7 +171,11 @@ fn mathematical_functions_are_those_of_the_c_library() {
         ("floor", f64::floor),
     ];
     for (operation, expected) in operations {
-        let shift = if matches!(operation, "log1p" | "sqrt") { 4.0 } else { 0.0 };
+        let shift = if matches!(operation, "log1p" | "sqrt") {
+            4.0
+        } else {
+            0.0
+        };
         let x: Vec<f64> = (-300..=300).map(|x| f64::from(x) / 100.0).collect();
         let input: Vec<f64> = x.iter().map(|x| x + shift).collect();
         let mut out = vec![0.0; x.len()];
@@ -173,7 +184,10 @@ fn mathematical_functions_are_those_of_the_c_library() {
         kernel.launch(Grid::ONE, arguments).unwrap();
         for (x, out) in x.iter().zip(&out) {
             let expected = expected(*x);
-            assert!((out - expected).abs() <= 1e-12, "{operation} of {x}: {out}, not {expected}");
+            assert!(
+                (out - expected).abs() <= 1e-12,
+                "{operation} of {x}: {out}, not {expected}"
+            );
         }
     }
     let x = [-2.5f32, -0.0, 0.5, 3.0];
@@ -185,7 +199,10 @@ fn mathematical_functions_are_those_of_the_c_library() {
         for (x, out) in x.iter().zip(&out) {
             let expected = expected(*x);
             let tolerance = 1e-6 * expected.abs();
-            assert!((out - expected).abs() <= tolerance, "{operation} of {x}: {out}");
+            assert!(
+                (out - expected).abs() <= tolerance,
+                "{operation} of {x}: {out}"
+            );
         }
     }
 }

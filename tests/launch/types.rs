@@ -92,7 +92,9 @@ fn check_number<T: Element + Scalar + PartialEq + Debug>(
 ) {
     let kernel = workshop.kernel(&combine_everything(element, operation));
     // Multiples of an odd number: they reach all bits, and the sign.
-    let values: Vec<T> = (0..40).map(|i| numbers(i * 0x0123_4567_89ab_cdef)).collect();
+    let values: Vec<T> = (0..40)
+        .map(|i| numbers(i * 0x0123_4567_89ab_cdef))
+        .collect();
     for by in [values[3], values[11]] {
         check(&kernel, &values, by, |value| combined(value, by));
     }
@@ -106,11 +108,36 @@ fn check_number<T: Element + Scalar + PartialEq + Debug>(
 )]
 fn integers_of_every_width_are_added_in_memory_of_every_shape() {
     let workshop = Workshop::new();
-    check_number(&workshop, ("i8", "arith.addi"), |n| n as i8, i8::wrapping_add);
-    check_number(&workshop, ("i16", "arith.addi"), |n| n as i16, i16::wrapping_add);
-    check_number(&workshop, ("i32", "arith.addi"), |n| n as i32, i32::wrapping_add);
-    check_number(&workshop, ("i64", "arith.addi"), |n| n as i64, i64::wrapping_add);
-    check_number(&workshop, ("index", "arith.addi"), |n| n as i64, i64::wrapping_add);
+    check_number(
+        &workshop,
+        ("i8", "arith.addi"),
+        |n| n as i8,
+        i8::wrapping_add,
+    );
+    check_number(
+        &workshop,
+        ("i16", "arith.addi"),
+        |n| n as i16,
+        i16::wrapping_add,
+    );
+    check_number(
+        &workshop,
+        ("i32", "arith.addi"),
+        |n| n as i32,
+        i32::wrapping_add,
+    );
+    check_number(
+        &workshop,
+        ("i64", "arith.addi"),
+        |n| n as i64,
+        i64::wrapping_add,
+    );
+    check_number(
+        &workshop,
+        ("index", "arith.addi"),
+        |n| n as i64,
+        i64::wrapping_add,
+    );
 }
 
 /// MLIR's integers have no sign of their own: Rust's unsigned types are as good, and the sign is in
@@ -143,7 +170,12 @@ fn floats_of_every_width_are_added_in_memory_of_every_shape() {
     let workshop = Workshop::new();
     let number = |n: u64| n as i64 as f64 / 2f64.powi(52);
     check_number(&workshop, ("f64", "arith.addf"), number, |a, b| a + b);
-    check_number(&workshop, ("f32", "arith.addf"), |n| number(n) as f32, |a, b| a + b);
+    check_number(
+        &workshop,
+        ("f32", "arith.addf"),
+        |n| number(n) as f32,
+        |a, b| a + b,
+    );
     // Rust's half types compute in f32 and round once, as the compiler does.
     let half = |n| f16::from_f64(number(n));
     check_number(&workshop, ("f16", "arith.addf"), half, |a, b| a + b);
@@ -184,6 +216,65 @@ fn memory_that_does_not_fit_the_shape_is_refused_and_nothing_runs() {
     let refused = kernel.launch(Grid::ONE, &mut [Arg::output(&mut out)]);
     assert!(refused.unwrap_err().to_string().contains("multiple of 4"));
     assert_eq!(out, [0; 10]);
-    kernel.launch(Grid::ONE, &mut [Arg::output(&mut out[..8])]).unwrap();
+    kernel
+        .launch(Grid::ONE, &mut [Arg::output(&mut out[..8])])
+        .unwrap();
     assert_eq!(out, [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]);
+}
+
+/// The arith dialect knows no signs in types, but memory of such types can be moved.
+#[test]
+fn integers_with_a_sign_and_unknown_elements_can_be_moved() {
+    let workshop = Workshop::new();
+    let kernel = |element: &str| {
+        workshop.kernel(&format!(
+            "func.func @move(%x: memref<4x{element}>, %out: memref<4x{element}>) {{
+               memref.copy %x, %out : memref<4x{element}> to memref<4x{element}>
+               return
+             }}"
+        ))
+    };
+    let mut out = [0u32; 4];
+    let arguments = &mut [Arg::input(&[1u32, 2, 3, u32::MAX]), Arg::output(&mut out)];
+    kernel("ui32").launch(Grid::ONE, arguments).unwrap();
+    assert_eq!(out, [1, 2, 3, u32::MAX]);
+    let mut out = [0i64; 4];
+    let arguments = &mut [Arg::input(&[1i64, -2, 3, i64::MIN]), Arg::output(&mut out)];
+    kernel("si64").launch(Grid::ONE, arguments).unwrap();
+    assert_eq!(out, [1, -2, 3, i64::MIN]);
+    let mut out = [0u8; 4];
+    let arguments = &mut [Arg::input(&[1u8, 2, 3, 4]), Arg::output(&mut out)];
+    kernel("f8E4M3FN").launch(Grid::ONE, arguments).unwrap();
+    assert_eq!(out, [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_type_that_the_lowering_does_not_know_is_a_tools_error_at_the_users_line() {
+    let mlir = "func.func @add(%x: memref<4xui32>, %y: ui32) {
+  %sum = arith.addi %y, %y : ui32
+  return
+}";
+    let error = Workshop::new().build(mlir).unwrap_err();
+    assert_eq!(error.exit_code(), 1);
+    assert!(
+        error.report().contains("kernel.mlir:2:"),
+        "{}",
+        error.report()
+    );
+}
+
+#[test]
+fn what_a_slice_can_not_be_is_refused_before_any_tool_runs() {
+    let workshop = Workshop::new();
+    for (argument, reason) in [
+        ("memref<4x4xi32, strided<[8, 1]>>", "not contiguous"),
+        ("tensor<4xi32>", "can't be passed"),
+        ("complex<f32>", "can't be passed"),
+        ("vector<4xf32>", "can't be passed"),
+    ] {
+        let mlir = format!("func.func @k(%x: {argument}) {{ return }}");
+        let error = workshop.build(&mlir).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{argument}");
+        assert!(error.report().contains(reason), "{}", error.report());
+    }
 }

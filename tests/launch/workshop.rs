@@ -59,7 +59,10 @@ impl Workshop {
     #[track_caller]
     pub fn example(&self, name: &str) -> Kernel {
         let build = self.build_file(&common::example(name));
-        load(&build.unwrap_or_else(|error| panic!("{}", error.report())), &cpu())
+        load(
+            &build.unwrap_or_else(|error| panic!("{}", error.report())),
+            &cpu(),
+        )
     }
 }
 
