@@ -7,9 +7,6 @@ use super::args::Global;
 use super::terminal::{Terminal, Tone};
 use super::{Failure, session, settings};
 
-/// Exit code when a tool is missing.
-const MISSING: u8 = 3;
-
 #[derive(Serialize)]
 struct Report<'a> {
     target: &'static str,
@@ -61,7 +58,7 @@ pub fn run(global: &Global, terminal: &Terminal) -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(error) => {
             terminal.status("missing", Tone::Bad, &error.to_string());
-            Err(Failure::Printed(MISSING))
+            Err(Failure::Printed(error.exit_code()))
         }
     }
 }

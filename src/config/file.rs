@@ -235,7 +235,7 @@ fn explained(error: &toml::de::Error) -> String {
     if told.starts_with("unknown field") {
         let mut quoted = told.split('`').skip(1).step_by(2);
         if let Some(unknown) = quoted.next()
-            && let Some(nearest) = crate::nearest(unknown, quoted)
+            && let Some(nearest) = crate::nearest::of(unknown, quoted)
         {
             message.push_str(&format!("\ndid you mean `{nearest}`?"));
         }

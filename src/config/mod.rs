@@ -14,7 +14,6 @@ pub use environment::{Environment, READ};
 pub use file::{ConfigError, KernelSection, PROJECT_FILE};
 
 use crate::kernel::Target;
-use crate::plan::Request;
 use crate::step::cpu::March;
 use crate::store::Sharing;
 use crate::toolchain::Search;
@@ -145,28 +144,6 @@ impl Settings {
             kernels: project.kernels,
             files,
         })
-    }
-
-    /// The request with what it leaves open filled in: from what the project file says of the
-    /// kernel, then from the settings.
-    #[must_use]
-    pub fn complete(&self, request: Request) -> Request {
-        let none = KernelSection::default();
-        let section = self.kernel(&request.kernel).unwrap_or(&none);
-        let mut directions = section.directions.clone();
-        directions.extend(request.directions);
-        Request {
-            target: request.target.or(section.target).or(self.target),
-            entry: request.entry.or_else(|| section.entry.clone()),
-            directions,
-            signature: request.signature.or_else(|| section.signature.clone()),
-            march: request
-                .march
-                .or_else(|| section.march.clone())
-                .or_else(|| self.march.clone()),
-            keep_intermediates: request.keep_intermediates || self.keep_intermediates,
-            ..request
-        }
     }
 
     /// What the project file says about the kernel at `path`, if anything.

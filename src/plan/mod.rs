@@ -9,6 +9,7 @@ mod prepared;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use npu_runtime::Direction;
 
@@ -16,16 +17,17 @@ pub use built::{Build, BuiltKernel};
 pub use error::{BuildError, KernelError};
 pub use prepared::{Prepared, Understood};
 
-use crate::config::{CachePlace, Settings};
+use crate::config::{CachePlace, KernelSection, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
 use crate::step::cpu::{self, March};
-use crate::step::run::{self, Runner};
+use crate::step::execute::ExecuteError;
+use crate::step::run::Runner;
 use crate::step::{self, Step};
 use crate::store::layout::Layout;
-use crate::store::{Event, Observer, Store};
-use crate::toolchain::{Candidate, Llvm, Memo};
+use crate::store::{EnsureError, Event, Observer, Store};
+use crate::toolchain::{Candidate, Llvm, Memo, Probe};
 
 /// One kernel to build, and how.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +59,28 @@ impl Request {
             ..Self::default()
         }
     }
+
+    /// The request with what it leaves open filled in: from what the project file says of the
+    /// kernel, then from the settings.
+    #[must_use]
+    pub fn completed_by(self, settings: &Settings) -> Self {
+        let none = KernelSection::default();
+        let section = settings.kernel(&self.kernel).unwrap_or(&none);
+        let mut directions = section.directions.clone();
+        directions.extend(self.directions);
+        Self {
+            target: self.target.or(section.target).or(settings.target),
+            entry: self.entry.or_else(|| section.entry.clone()),
+            directions,
+            signature: self.signature.or_else(|| section.signature.clone()),
+            march: self
+                .march
+                .or_else(|| section.march.clone())
+                .or_else(|| settings.march.clone()),
+            keep_intermediates: self.keep_intermediates || settings.keep_intermediates,
+            ..self
+        }
+    }
 }
 
 /// What several builds share.
@@ -66,8 +90,6 @@ pub struct Session {
     settings: Settings,
     runner: Runner,
     memo: Mutex<Memo>,
-    /// Kept so that a cache in a temporary directory lives as long as the session.
-    _temporary: Option<tempfile::TempDir>,
 }
 
 impl Session {
@@ -80,25 +102,17 @@ impl Session {
         interrupt: Interrupt,
         observe: Observer<'_>,
     ) -> Result<Self, BuildError> {
-        let mut temporary = None;
         let store = match &settings.cache {
             CachePlace::Disabled => Store::disabled(),
             CachePlace::Directory(root) => Store::open(root, settings.sharing, observe)?,
             CachePlace::Unknown => {
-                let directory = tempfile::Builder::new()
-                    .prefix("npu-build-")
-                    .tempdir()
-                    .map_err(|source| BuildError::Write {
-                        path: std::env::temp_dir(),
-                        source,
-                    })?;
-                observe(Event::Warning(format!(
-                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; caching in {} for this run only",
-                    directory.path().display()
-                )));
-                let store = Store::open(directory.path(), settings.sharing, observe)?;
-                temporary = Some(directory);
-                store
+                observe(Event::Warning(
+                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set: what is built now is not kept for the next run".into(),
+                ));
+                Store::temporary().map_err(|source| BuildError::Write {
+                    path: std::env::temp_dir(),
+                    source,
+                })?
             }
         };
         let tools = store.layout().map(Layout::tools);
@@ -111,7 +125,6 @@ impl Session {
             memo: Mutex::new(memo),
             store,
             settings,
-            _temporary: temporary,
         })
     }
 
@@ -137,19 +150,27 @@ impl Session {
     ///
     /// # Errors
     /// Every candidate with the reason why it won't do.
-    pub fn llvm(&self) -> Result<Llvm, BuildError> {
+    pub fn llvm(&self) -> Result<Arc<Llvm>, BuildError> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = Llvm::discover(&self.settings.llvm, &mut memo, &run::probe);
+        let found = Llvm::discover(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
+        if self.interrupt().is_raised() {
+            return Err(EnsureError::from(ExecuteError::Interrupted).into());
+        }
         Ok(found?)
     }
 
     /// Every place where an MLIR/LLVM installation was looked for, and what is there.
     pub fn llvm_candidates(&self) -> Vec<Candidate> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &run::probe);
+        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
         candidates
+    }
+
+    /// How tools are asked about themselves.
+    fn probe(&self) -> impl Probe {
+        |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments)
     }
 
     /// The step that makes a kernel's artifact, ready to be keyed or run.
@@ -200,6 +221,7 @@ impl Session {
     /// # Errors
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
+        let started = Instant::now();
         let prepared = Prepared::new(request)?;
         let compile = self.compile_step(&prepared, request)?;
         let ensure = |step: &Step| {
@@ -233,6 +255,7 @@ impl Session {
             target: prepared.target,
             kernels,
             steps: vec![compiled, launcher],
+            elapsed: started.elapsed(),
         })
     }
 }

@@ -57,7 +57,7 @@ impl Understood {
     }
 
     fn scan(request: &Request, bytes: &[u8]) -> Result<Self, KernelError> {
-        let module = Module::scan(bytes)?;
+        let (module, text) = Module::read(bytes)?;
         let selected = module.select(request.entry.as_deref())?;
         let mut kernels: Vec<_> = selected.into_iter().cloned().collect();
         // The user's word on a kernel's arguments beats what was inferred.
@@ -69,8 +69,6 @@ impl Understood {
                 kernel.set_direction(name, *direction)?;
             }
         }
-        // The scan has found the text to be UTF-8.
-        let text = Canonical::of(&String::from_utf8_lossy(bytes));
         Ok(Self {
             module,
             text: Arc::new(text),

@@ -9,6 +9,7 @@ use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,7 @@ struct Digested(#[serde(with = "super::stored_path")] PathBuf, Stamp, Digest);
 #[serde(deny_unknown_fields)]
 struct Discovery {
     watched: Vec<Watched>,
-    found: Llvm,
+    found: Arc<Llvm>,
 }
 
 impl Default for Memo {
@@ -141,7 +142,7 @@ impl Memo {
     }
 
     /// What an earlier search found, if a new one is sure to find the same.
-    pub(super) fn discovery(&mut self, search: Digest) -> Option<&Llvm> {
+    pub(super) fn discovery(&mut self, search: Digest) -> Option<&Arc<Llvm>> {
         let (_, discovery) = self
             .discoveries
             .iter_mut()
@@ -154,7 +155,7 @@ impl Memo {
         &mut self,
         search: Digest,
         watched: Vec<Watched>,
-        found: Llvm,
+        found: Arc<Llvm>,
     ) {
         self.changed = true;
         self.discoveries.retain(|(known, _)| *known != search);

@@ -15,9 +15,15 @@ pub enum Reason {
     /// Nothing is there, or no directory.
     #[error("is not a directory")]
     NoDirectory,
-    /// A program is missing, or is not an executable file.
+    /// A program is missing.
     #[error("has no {tool}")]
     NoTool {
+        /// The program's name.
+        tool: String,
+    },
+    /// A program is there, but nobody may execute it, or it is no file.
+    #[error("has a {tool} that is not an executable file")]
+    NotExecutable {
         /// The program's name.
         tool: String,
     },
