@@ -1,7 +1,8 @@
 //! Gives a function of a module another name.
 
 use super::header::symbol;
-use super::lexer::{Kind, lex};
+use super::lexer::lex;
+use super::tokens::Kind;
 
 /// The text with the symbol `name` replaced by one that is no identifier of C, and that symbol. Both
 /// are of the same length, so that a tool's lines and columns stay those of the text. `None` when

@@ -36,7 +36,7 @@ impl Workshop {
     }
 
     fn build_file(&self, path: &Path) -> Result<Build, BuildError> {
-        let request = self.session.settings().complete(Request::new(path));
+        let request = Request::new(path).completed_by(self.session.settings());
         self.session.build(&request, &|_| {})
     }
 
