@@ -230,7 +230,7 @@ fn a_missing_compiler_is_an_error_that_tells_where_it_was_looked_for() {
     });
     assert_ne!(built.outcome.code(), 0);
     let stderr = built.outcome.stderr();
-    for words in ["/nowhere/llvm", "NPU_BUILD_LLVM", "mlir-opt"] {
+    for words in ["/nowhere/llvm", "NPU_BUILD_LLVM", "try: "] {
         assert!(stderr.contains(words), "no {words} in:\n{stderr}");
     }
     assert!(!stderr.contains("panicked"), "{stderr}");
@@ -261,7 +261,7 @@ fn is_a_stub(package: &Package, prepare: impl Fn(&mut Command)) {
     let outcome = Outcome(Command::new(built.program(package)).output().unwrap());
     assert_ne!(outcome.code(), 0);
     assert!(outcome.stderr().contains("stub"), "{}", outcome.stderr());
-    let mut doc = package.cargo("doc");
+    let mut doc = package.cargo("doc", "Cargo.toml");
     prepare(doc.arg("--no-deps").env("NPU_BUILD_LLVM", "/nowhere"));
     let doc = Outcome(doc.output().unwrap());
     assert_eq!(doc.code(), 0, "{}", doc.stderr());

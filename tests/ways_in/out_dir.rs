@@ -89,17 +89,36 @@ fn files_that_are_right_are_left_alone_and_a_changed_kernel_replaces_them() {
 }
 
 #[test]
-fn two_directories_get_the_same_bytes() {
-    let [one, other] = [Scene::new(), Scene::new()].map(|scene| {
-        let kernel = scene.file("shift.mlir", shift_by(10));
-        let out_dir = scene.path().join("generated");
-        compile(&scene, &kernel, &out_dir).paths();
-        let files = files(&out_dir).into_iter();
+fn two_directories_and_two_caches_get_the_same_bytes() {
+    let scene = Scene::new();
+    let [one, other] = ["one", "other"].map(|place| {
+        let place = scene.path().join(place);
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("shift.mlir"), shift_by(10)).unwrap();
+        let mut command = scene.npu_build();
+        command
+            .args([
+                "compile",
+                "shift.mlir",
+                "--target",
+                "cpu",
+                "--out-dir",
+                "generated",
+            ])
+            .env("NPU_BUILD_CACHE_DIR", place.join("cache"))
+            .current_dir(&place);
+        Outcome(command.output().unwrap()).paths();
+        let files = files(&place.join("generated")).into_iter();
         files
             .map(|(name, (bytes, _))| (name, bytes))
             .collect::<BTreeMap<_, _>>()
     });
-    assert_eq!(one, other);
+    assert!(one.keys().eq(other.keys()));
+    for (name, bytes) in one {
+        assert!(bytes == other[&name], "{name} differs");
+    }
+    // Each was compiled: the second is no hit.
+    assert_eq!(scene.runs().len(), 6);
 }
 
 /// The crate that includes them needs neither npu-build nor its cache.
@@ -157,12 +176,7 @@ fn the_example_builds_and_runs() {
         .unwrap();
     let generated = Outcome(generated);
     assert_eq!(generated.code(), 0, "{}", generated.stderr());
-    let ran = package
-        .cargo("run")
-        .current_dir(package.path().join("out-dir"))
-        .args(["--manifest-path", "Cargo.toml"])
-        .output();
-    let ran = Outcome(ran.unwrap());
+    let ran = Outcome(package.cargo("run", "out-dir/Cargo.toml").output().unwrap());
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
     assert!(
         ran.stdout().contains("3000 sums are right"),

@@ -38,7 +38,8 @@ pub fn host_program(launcher: &str) -> String {
          fn main() -> Result<(), Box<dyn std::error::Error>> {{
              let device = npu_runtime::Device::open(npu_runtime::Runtime::Cpu)?;
              let mut x = [1, 2, 3];
-             shift::Kernel::load(&device)?.launch(&mut x)?;
+             let kernel = shift::Kernel::load(&device).map_err(|error| error.to_string())?;
+             kernel.launch(&mut x)?;
              println!(\"{{x:?}}\");
              Ok(())
          }}\n"
@@ -126,7 +127,7 @@ impl Package {
     }
 
     /// Cargo, which knows the real tools and nothing else of npu-build's environment.
-    pub fn cargo(&self, command: &str) -> Command {
+    pub fn cargo(&self, command: &str, manifest: &str) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         let ours = std::env::vars_os().map(|(name, _)| name).filter(|name| {
             let name = name.to_string_lossy();
@@ -137,7 +138,7 @@ impl Package {
         }
         cargo
             .args([command, "--offline", "--manifest-path"])
-            .arg(self.path().join("Cargo.toml"))
+            .arg(self.path().join(manifest))
             .env("NPU_BUILD_LLVM", common::real_llvm())
             .env("CARGO_TARGET_DIR", target_directory());
         cargo
@@ -145,7 +146,7 @@ impl Package {
 
     /// Builds it with what `prepare` adds to the command.
     pub fn build_with(&self, prepare: impl FnOnce(&mut Command)) -> Built {
-        let mut cargo = self.cargo("build");
+        let mut cargo = self.cargo("build", "Cargo.toml");
         cargo.args(["-v", "--message-format=json-render-diagnostics"]);
         prepare(&mut cargo);
         let outcome = Outcome(cargo.output().unwrap());
