@@ -93,7 +93,6 @@ fn f64_is_rounded_to_bf16_once_and_not_by_way_of_f32() {
 }
 
 /// The bf16 that is nearest to `x`, an even one if two are.
-#[expect(clippy::cast_possible_truncation, reason = "a first guess")]
 fn nearest(x: f64) -> bf16 {
     let guess = bf16::from_f32(x as f32);
     if guess.is_nan() {

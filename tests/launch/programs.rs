@@ -61,7 +61,7 @@ fn sixteen_pointers_are_kept_apart() {
         .map(|i| (0..15).map(|k| 100 * i + k).collect())
         .collect();
     let mut out = [0; 15];
-    let mut arguments: Vec<_> = inputs.iter().map(|x| Arg::input(x)).collect();
+    let mut arguments: Vec<_> = inputs.iter().map(Arg::input).collect();
     arguments.push(Arg::output(&mut out));
     kernel.launch(Grid::ONE, &mut arguments).unwrap();
     assert_eq!(out, std::array::from_fn(|i| 101 * i as i32));
@@ -160,7 +160,8 @@ fn erf(x: f64) -> f64 {
 #[test]
 fn mathematical_functions_are_those_of_the_c_library() {
     let workshop = Workshop::new();
-    let operations: [(&str, fn(f64) -> f64); 8] = [
+    type Function = fn(f64) -> f64;
+    let operations: [(&str, Function); 8] = [
         ("exp", f64::exp),
         ("erf", erf),
         ("tanh", f64::tanh),

@@ -101,11 +101,6 @@ fn check_number<T: Element + Scalar + PartialEq + Debug>(
 }
 
 #[test]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    reason = "the low bits are wanted"
-)]
 fn integers_of_every_width_are_added_in_memory_of_every_shape() {
     let workshop = Workshop::new();
     check_number(
@@ -143,7 +138,6 @@ fn integers_of_every_width_are_added_in_memory_of_every_shape() {
 /// MLIR's integers have no sign of their own: Rust's unsigned types are as good, and the sign is in
 /// the operation.
 #[test]
-#[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
 fn unsigned_rust_integers_pass_for_signless_ones() {
     let workshop = Workshop::new();
     let (by_index, by_bytes) = (u64::max, |one: u8, other: u8| one.max(other));
@@ -160,12 +154,6 @@ fn a_bit_is_a_bool_by_value_and_a_byte_in_memory() {
 }
 
 #[test]
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    reason = "any numbers will do"
-)]
 fn floats_of_every_width_are_added_in_memory_of_every_shape() {
     let workshop = Workshop::new();
     let number = |n: u64| n as i64 as f64 / 2f64.powi(52);

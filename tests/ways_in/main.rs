@@ -3,6 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::print_stderr,
     reason = "a test that can't go on fails"
 )]
 

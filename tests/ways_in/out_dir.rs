@@ -137,50 +137,37 @@ fn generated_files_that_are_checked_in_elsewhere_still_work() {
     assert_eq!(package.build().result(&package), "[11, 12, 13]\n");
 }
 
-/// examples/out-dir, as its README line has it: generate, then `cargo run`.
+/// examples/out-dir as its comments have it: generate, then `cargo run`.
 #[test]
 fn the_example_builds_and_runs() {
     let scene = Scene::new();
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR"));
     let source = checkout.join("examples/out-dir");
     let package = Package::empty("npu-build-example-out-dir");
-    let main = fs::read(source.join("src/main.rs")).unwrap();
-    package.write("out-dir/src/main.rs", main);
     let manifest = fs::read_to_string(source.join("Cargo.toml")).unwrap();
     let runtime = checkout.join("runtime");
     let manifest = manifest.replace("../../runtime", runtime.to_str().unwrap());
-    package.write("out-dir/Cargo.toml", manifest);
-    package.write(
-        "out-dir/generate.sh",
-        fs::read(source.join("generate.sh")).unwrap(),
-    );
-    package.write(
-        "kernels/vecadd.mlir",
-        fs::read(example("vecadd.mlir")).unwrap(),
-    );
-    fs::copy(
-        package.path().join("Cargo.lock"),
-        package.path().join("out-dir/Cargo.lock"),
-    )
-    .unwrap();
+    package.write("Cargo.toml", manifest);
+    for (from, to) in [
+        (source.join("src/main.rs"), "src/main.rs"),
+        (source.join("generate.sh"), "generate.sh"),
+        (example("vecadd.mlir"), "../kernels/vecadd.mlir"),
+    ] {
+        package.write(to, fs::read(from).unwrap());
+    }
+    let ours = scene.npu_build();
+    let environment = ours
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
     let generated = Command::new("bash")
-        .arg(package.path().join("out-dir/generate.sh"))
-        .envs(
-            scene
-                .npu_build()
-                .get_envs()
-                .filter_map(|(name, value)| Some((name, value?))),
-        )
+        .arg(package.path().join("generate.sh"))
+        .envs(environment)
         .env("NPU_BUILD", env!("CARGO_BIN_EXE_npu-build"))
-        .output()
-        .unwrap();
-    let generated = Outcome(generated);
+        .output();
+    let generated = Outcome(generated.unwrap());
     assert_eq!(generated.code(), 0, "{}", generated.stderr());
-    let ran = Outcome(package.cargo("run", "out-dir/Cargo.toml").output().unwrap());
+    let ran = Outcome(package.cargo("run").output().unwrap());
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
-    assert!(
-        ran.stdout().contains("3000 sums are right"),
-        "{}",
-        ran.stdout()
-    );
+    let said = ran.stdout();
+    assert!(said.contains("3000 sums are right"), "{said}");
 }

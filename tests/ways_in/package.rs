@@ -49,7 +49,16 @@ pub fn host_program(launcher: &str) -> String {
 /// The package. Its name is the test's, since all packages share one target directory.
 pub struct Package {
     pub name: &'static str,
-    directory: TempDir,
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+/// What Cargo made of it goes with it: the next run's package has another path, and so other files.
+impl Drop for Package {
+    fn drop(&mut self) {
+        let mut clean = self.cargo("clean");
+        let _ = clean.args(["--package", self.name]).output();
+    }
 }
 
 /// What Cargo did.
@@ -61,12 +70,14 @@ pub struct Built {
 impl Package {
     /// A package with a manifest that depends on this checkout, and no source yet.
     pub fn empty(name: &'static str) -> Self {
+        let directory = tempfile::Builder::new()
+            .prefix("npu-build-way-in-")
+            .tempdir()
+            .unwrap();
         let package = Self {
             name,
-            directory: tempfile::Builder::new()
-                .prefix("npu-build-way-in-")
-                .tempdir()
-                .unwrap(),
+            path: directory.path().join("package"),
+            _directory: directory,
         };
         // The same profile, so that what both need is compiled once.
         package.write(
@@ -117,7 +128,7 @@ impl Package {
     }
 
     pub fn path(&self) -> &Path {
-        self.directory.path()
+        &self.path
     }
 
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
@@ -127,7 +138,7 @@ impl Package {
     }
 
     /// Cargo, which knows the real tools and nothing else of npu-build's environment.
-    pub fn cargo(&self, command: &str, manifest: &str) -> Command {
+    pub fn cargo(&self, command: &str) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         let ours = std::env::vars_os().map(|(name, _)| name).filter(|name| {
             let name = name.to_string_lossy();
@@ -138,7 +149,7 @@ impl Package {
         }
         cargo
             .args([command, "--offline", "--manifest-path"])
-            .arg(self.path().join(manifest))
+            .arg(self.path().join("Cargo.toml"))
             .env("NPU_BUILD_LLVM", common::real_llvm())
             .env("CARGO_TARGET_DIR", target_directory());
         cargo
@@ -146,7 +157,7 @@ impl Package {
 
     /// Builds it with what `prepare` adds to the command.
     pub fn build_with(&self, prepare: impl FnOnce(&mut Command)) -> Built {
-        let mut cargo = self.cargo("build", "Cargo.toml");
+        let mut cargo = self.cargo("build");
         cargo.args(["-v", "--message-format=json-render-diagnostics"]);
         prepare(&mut cargo);
         let outcome = Outcome(cargo.output().unwrap());
