@@ -26,9 +26,9 @@ pub use call::UnsupportedArgument;
 const VERSION: u32 = 1;
 
 /// The lowering of triton-shared's CPU backend, which takes what `triton-shared-opt` emits. The
-/// order matters: each pass leaves what a later one expects.
+/// order matters: each pass leaves what a later one expects. Its first pass, linalg to affine loops,
+/// is left out: it refuses sizes that are computed in a loop, and plain loops give the same code.
 const PASSES: &[&str] = &[
-    "--convert-linalg-to-affine-loops",
     "--eliminate-empty-tensors",
     "--empty-tensor-to-alloc-tensor",
     "--one-shot-bufferize=allow-return-allocs-from-loops=true",

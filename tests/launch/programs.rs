@@ -82,7 +82,7 @@ fn memory_that_is_allocated_in_a_loop_is_there_each_time() {
              %length = arith.addi %i, %c1 : index
              %local = memref.alloc(%length) : memref<?xi64>
              %value = memref.load %x[%i] : memref<?xi64>
-             memref.store %value, %local[%i] : memref<?xi64>
+             linalg.fill ins(%value : i64) outs(%local : memref<?xi64>)
              %last = memref.load %local[%i] : memref<?xi64>
              %next = arith.addi %acc, %last : i64
              scf.yield %next : i64
