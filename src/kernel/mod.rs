@@ -16,6 +16,7 @@ mod header;
 mod lexer;
 mod links;
 mod overwrite;
+mod rename;
 mod scan;
 mod signature;
 mod target;
@@ -25,6 +26,7 @@ pub mod types;
 
 use canonical::Canonical;
 pub use error::{ArgumentError, Position, ScanError, SelectError, TargetError, Unlaunchable};
+pub use rename::rename;
 pub use target::{Device, ParseTargetError, Target};
 
 /// How far a kernel is lowered: which tools compile it.

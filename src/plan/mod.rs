@@ -211,7 +211,11 @@ impl Session {
         let links = prepared.understood.module.link_files.iter();
         let mut files: Vec<_> = links.map(|file| directory.join(file)).collect();
         if prepared.target == Target::Cpu {
-            files.extend(self.llvm()?.tools().map(|tool| tool.path.clone()));
+            let llvm = self.llvm()?;
+            let parts = llvm.tools().into_iter().flat_map(|tool| &tool.files);
+            files.extend(parts.map(|file| file.0.clone()));
+            files.sort();
+            files.dedup();
         }
         Ok(files)
     }

@@ -6,7 +6,9 @@
 
 mod call;
 mod host;
+mod reserved;
 
+use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
@@ -14,6 +16,7 @@ use npu_runtime::Signature;
 
 use super::material::Value;
 use super::{Argument, Command, Input, Kind, Origin, Output, Step, Work};
+use crate::kernel::rename;
 use crate::kernel::types::Type;
 use crate::toolchain::{Llvm, Tool};
 pub use call::UnsupportedArgument;
@@ -23,9 +26,9 @@ pub use call::UnsupportedArgument;
 const VERSION: u32 = 1;
 
 /// The lowering of triton-shared's CPU backend, which takes what `triton-shared-opt` emits. The
-/// order matters: each pass leaves what a later one expects.
+/// order matters: each pass leaves what a later one expects. Its first pass, linalg to affine loops,
+/// is left out: it refuses sizes that are computed in a loop, and plain loops give the same code.
 const PASSES: &[&str] = &[
-    "--convert-linalg-to-affine-loops",
     "--eliminate-empty-tensors",
     "--empty-tensor-to-alloc-tensor",
     "--one-shot-bufferize=allow-return-allocs-from-loops=true",
@@ -115,8 +118,9 @@ pub struct Request<'a> {
 /// # Errors
 /// When an argument can't be passed by the C calling convention that the lowering gives the kernel.
 pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
-    let call = call::generate(request.signature, request.types)?;
-    let source = Input::new(SOURCE, request.origin.text.text.as_bytes());
+    let (text, symbol) = named_apart(&request.origin.text.text, &request.signature.name);
+    let call = call::generate(request.signature, request.types, &symbol)?;
+    let source = Input::new(SOURCE, text.as_bytes());
     let mut facts = Vec::new();
     if request.march == March::Native {
         facts.push(("host_cpu", Value::Sha256(host::cpu_identity())));
@@ -139,6 +143,17 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
     })
 }
 
+/// The kernel's text and name, the name changed where compiled code would call the kernel by it.
+fn named_apart<'a>(text: &'a str, name: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
+    let renamed = reserved::is_reserved(name)
+        .then(|| rename(text, name))
+        .flatten();
+    match renamed {
+        Some((text, name)) => (text.into(), name.into()),
+        None => (text.into(), name.into()),
+    }
+}
+
 fn commands(request: &Request<'_>) -> Vec<Command> {
     let tools = request.tools;
     let texts = |texts: &[&str]| {
@@ -158,9 +173,10 @@ fn commands(request: &Request<'_>) -> Vec<Command> {
         March::Named(name) => link.push(Argument::Text(format!("-march={name}"))),
     }
     // Nothing is linked that the key does not know: no start files (a kernel has no constructors),
-    // and of libraries the support archive by its content and glibc, which is only referred to. The module has no target triple of its own, which clang would warn about. A symbol
-    // that nobody defines is an error now, not when the object is loaded; one that the module
-    // defines is never taken from the host program.
+    // and of libraries the support archive by its content and glibc, which is only referred to. The
+    // module has no target triple of its own, which clang would warn about. A symbol that nobody
+    // defines is an error now, not when the object is loaded; one that the module defines is never
+    // taken from the host program.
     link.extend(texts(&[
         "--no-default-config",
         "-Wno-override-module",

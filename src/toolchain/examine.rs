@@ -12,7 +12,7 @@ use super::memo::Memo;
 use super::reason::Reason;
 use super::stamp::{Stamp, Watch};
 use super::version::version;
-use super::{FileIdentity, Identity, Probe, Tool};
+use super::{FileIdentity, Identity, Probe, Tool, ToolFile};
 use crate::digest::{Digest, Hasher};
 
 /// An examination of one moment; every file is looked at once.
@@ -52,12 +52,16 @@ impl<'a> Examination<'a> {
     /// Identifies a tool whose files have been read, and asks for its version if it is a new one.
     pub(super) fn tool(&mut self, Parts { name, path, files }: Parts) -> Result<Tool, Reason> {
         let mut identities = Vec::with_capacity(files.len());
+        let mut places = Vec::with_capacity(files.len());
         for Part { name, path } in files {
-            let digest = *self
-                .digests
-                .get(&path)
-                .ok_or(Reason::Changed { file: path })?;
-            identities.push(FileIdentity { name, digest });
+            let Some(digest) = self.digests.get(&path) else {
+                return Err(Reason::Changed { file: path });
+            };
+            identities.push(FileIdentity {
+                name,
+                digest: *digest,
+            });
+            places.push(ToolFile(path));
         }
         let digest = fingerprint(&identities);
         let version = match self.memo.version(digest) {
@@ -73,6 +77,7 @@ impl<'a> Examination<'a> {
                 version,
                 files: identities,
             },
+            files: places,
         })
     }
 
@@ -102,6 +107,7 @@ impl<'a> Examination<'a> {
                 version: String::new(),
                 files,
             },
+            files: vec![ToolFile(path.to_owned())],
         })
     }
 

@@ -44,7 +44,14 @@ pub struct Tool {
     pub path: PathBuf,
     /// What it is.
     pub identity: Identity,
+    /// Where the files of its identity are, in the same order.
+    pub files: Vec<ToolFile>,
 }
+
+/// Where a file of a tool is; absolute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ToolFile(#[serde(with = "stored_path")] pub PathBuf);
 
 /// What a tool is, wherever it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

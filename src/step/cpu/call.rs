@@ -35,8 +35,12 @@ struct Call {
     values: Vec<String>,
 }
 
-/// The text of `call.inc`: `NPU_SLOTS` and `npu_call`.
-pub fn generate(signature: &Signature, types: &[Type]) -> Result<String, UnsupportedArgument> {
+/// The text of `call.inc`: `NPU_SLOTS` and `npu_call`, which calls the function `symbol`.
+pub fn generate(
+    signature: &Signature,
+    types: &[Type],
+    symbol: &str,
+) -> Result<String, UnsupportedArgument> {
     let mut call = Call::default();
     for (parameter, r#type) in signature.parameters.iter().zip(types) {
         call.add(r#type).map_err(|reason| UnsupportedArgument {
@@ -51,7 +55,7 @@ pub fn generate(signature: &Signature, types: &[Type]) -> Result<String, Unsuppo
             call.pass("npu_i32", value);
         }
     }
-    Ok(call.text(&signature.name))
+    Ok(call.text(symbol))
 }
 
 impl Call {
@@ -156,7 +160,7 @@ impl Call {
         Ok(())
     }
 
-    fn text(&self, kernel: &str) -> String {
+    fn text(&self, symbol: &str) -> String {
         let prototype = match self.prototype.as_slice() {
             [] => "void".into(),
             types => types.join(", "),
@@ -173,7 +177,7 @@ impl Call {
              \x20   (void)slots, (void)grid, (void)id;\n\
              {locals}    npu_kernel({values});\n}}\n",
             slots = self.slots,
-            symbol = c_string(kernel),
+            symbol = c_string(symbol),
             locals = self.locals,
             values = self.values.join(", "),
         )
