@@ -213,7 +213,7 @@ impl Session {
         let links = prepared.understood.module.link_files.iter();
         let mut files: Vec<_> = links.map(|file| directory.join(file)).collect();
         if prepared.target == Target::Cpu {
-            files.extend(self.llvm()?.tools().map(|tool| tool.path.clone()));
+            files.extend(self.llvm()?.files().map(Path::to_owned));
         }
         Ok(files)
     }
