@@ -26,7 +26,7 @@ use crate::step::run::{self, Runner};
 use crate::step::{self, Step};
 use crate::store::layout::Layout;
 use crate::store::{Event, Observer, Store};
-use crate::toolchain::{Candidate, Llvm, Memo};
+use crate::toolchain::{AieTools, Candidate, Llvm, Memo};
 
 /// One kernel to build, and how.
 #[derive(Clone, Debug, Default)]
@@ -165,6 +165,15 @@ impl Session {
         let found = Llvm::discover(&self.settings.llvm, &mut memo, &run::probe);
         memo.save();
         Ok(found?)
+    }
+
+    /// The AIE toolchain that the settings lead to, as far as it is there.
+    #[must_use]
+    pub fn aie_tools(&self) -> Arc<AieTools> {
+        let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = AieTools::discover(&self.settings.aie, &mut memo, &run::probe);
+        memo.save();
+        found
     }
 
     /// Every place where an MLIR/LLVM installation was looked for, and what is there.

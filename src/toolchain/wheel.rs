@@ -24,6 +24,8 @@ const MAX_RECORD: u64 = 64 << 20;
 const DISTRIBUTIONS: [&str; 4] = ["mlir", "llvm", "aie", "air"];
 /// As much of a script tells by which Python it is run.
 const SCRIPT_HEAD: u64 = 1024;
+/// No `.pth` file has as many bytes.
+const MAX_LINK: u64 = 64 * 1024;
 
 /// The directories of packages in a Python environment, the newest Python's first. The environment
 /// may also be given as such a directory itself.
@@ -81,7 +83,7 @@ pub(super) fn program_directories(
         let link = packages.join(format!("{}.pth", tree.replace('_', "-")));
         // The stamp of the directory stands for a link that is not there.
         watch.see(packages);
-        let Ok(text) = std::fs::read(&link) else {
+        let Some(text) = start_of(&link, MAX_LINK) else {
             continue;
         };
         watch.see(&link);
@@ -145,9 +147,7 @@ pub(super) fn behind_wrapper(
 /// The Python that a script is run by, if it is one. Where the path is too long for `#!`, or has a
 /// space in it, installers write `#!/bin/sh` and in the next line `'''exec' "/the/path" "$0" "$@"`.
 fn interpreter(script: &Path) -> Option<PathBuf> {
-    let mut head = Vec::new();
-    let file = File::open(script).ok()?;
-    file.take(SCRIPT_HEAD).read_to_end(&mut head).ok()?;
+    let head = start_of(script, SCRIPT_HEAD)?;
     let mut lines = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n');
     let first = lines.next()?.trim_ascii();
     let command = match lines
@@ -173,7 +173,7 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     is_python.then(|| path.to_owned())
 }
 
-/// The records of the wheels that own the program at `path`, and the version of the first.
+/// The records of the wheels that own the program at `path`.
 pub(super) fn owners(path: &Path, watch: &mut Watch) -> Vec<Part> {
     let named = path.ancestors().find(|above| is_packages(above));
     let places: Vec<(PathBuf, Vec<u8>)> = match named {
@@ -227,15 +227,18 @@ fn owners_in(packages: &Path, listed: &[u8], watch: &mut Watch) -> Vec<Part> {
 
 /// Whether a record has a line for a file.
 fn lists(record: &Path, file: &[u8]) -> bool {
-    let mut text = Vec::new();
-    let Ok(opened) = File::open(record) else {
-        return false;
-    };
-    if opened.take(MAX_RECORD).read_to_end(&mut text).is_err() {
-        return false;
-    }
+    let text = start_of(record, MAX_RECORD).unwrap_or_default();
     text.split(|byte| *byte == b'\n')
         .any(|line| listed(line) == file)
+}
+
+/// The first bytes of a file; of nothing else, since a pipe would keep us waiting.
+fn start_of(path: &Path, length: u64) -> Option<Vec<u8>> {
+    let is_file = std::fs::metadata(path).is_ok_and(|file| file.is_file());
+    let file = is_file.then(|| File::open(path).ok())??;
+    let mut start = Vec::new();
+    file.take(length).read_to_end(&mut start).ok()?;
+    Some(start)
 }
 
 /// The path in a line of a record: `path,sha256=…,size`, quoted if there is a comma in it.
