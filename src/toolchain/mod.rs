@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use aie::{
-    AieSearch, AieTools, Aiecc, Companions, Dialect, Format, HsacoPacker, MissingTool,
-    MissingTools, Packer, Peano, Searched, ToolName,
+    AIECC_OPTIONS, AieSearch, AieTools, Aiecc, Companions, Dialect, Format, HsacoPacker,
+    MissingTool, MissingTools, Packer, Peano, Searched, ToolName,
 };
 pub use llvm::{Candidate, Configured, Llvm, Search};
 pub use memo::Memo;

@@ -19,7 +19,8 @@ pub enum Dialect {
     /// unless told `--no-xchesscc --no-xbridge`; accepts unknown options silently.
     #[serde(rename = "1")]
     Generate,
-    /// From 1.4.0: `--get-xclbin`, `--get-full-elf`; takes `--no-xchesscc --no-xbridge`.
+    /// From 1.4.0: `--get-xclbin`, `--get-full-elf`; still compiles cores with chess unless told
+    /// `--no-xchesscc`.
     #[serde(rename = "2")]
     Get,
     /// From August 2026: `--get-…`; Peano is the default, and `--no-xchesscc` is refused.
@@ -46,14 +47,14 @@ pub struct Aiecc {
     pub tool: Arc<Tool>,
     /// Which command line it takes.
     pub dialect: Dialect,
-    /// Those of [`OPTIONS`] that its `--help` lists, sorted.
+    /// Those of [`AIECC_OPTIONS`] that its `--help` lists, sorted.
     options: Vec<String>,
     /// What it may run to package: releases link some of them in instead.
     pub(super) runs: Vec<ToolName>,
 }
 
 /// The options that not every release has.
-pub const OPTIONS: [&str; 12] = [
+pub const AIECC_OPTIONS: [&str; 12] = [
     "bf16-emulation",
     "default-stack-size",
     "expand-load-pdis",
@@ -73,7 +74,7 @@ pub(super) const PACKAGERS: [ToolName; 3] =
     [ToolName::Bootgen, ToolName::Xclbinutil, ToolName::AiebuAsm];
 
 impl Aiecc {
-    /// Whether its `--help` lists an option of [`OPTIONS`], given without hyphens.
+    /// Whether its `--help` lists an option of [`AIECC_OPTIONS`], given without hyphens.
     #[must_use]
     pub fn accepts(&self, option: &str) -> bool {
         self.options.iter().any(|known| known == option)
@@ -120,7 +121,7 @@ pub(super) fn learn(program: &Path, help: &str) -> Result<String, Reason> {
             output: start_of(help.trim_start()),
         });
     };
-    let options = OPTIONS.into_iter().filter(|option| has(option));
+    let options = AIECC_OPTIONS.into_iter().filter(|option| has(option));
     let learnt: Vec<&str> = std::iter::once(dialect).chain(options).collect();
     Ok(learnt.join(" "))
 }

@@ -8,6 +8,7 @@
 mod dialect;
 mod judge;
 mod need;
+mod packagers;
 mod search;
 mod sources;
 
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use dialect::{Aiecc, Dialect};
+pub use dialect::{AIECC_OPTIONS, Aiecc, Dialect};
 pub use need::{Companions, Format, MissingTool, MissingTools, Packer};
 pub use search::{AieSearch, HsacoPacker};
 
