@@ -149,7 +149,8 @@ impl BuildScript {
     /// # Errors
     /// See [`ScriptError`]. A missing compiler is an error, too, unless stubs were asked for.
     pub fn compile(&self) -> Result<(), ScriptError> {
-        let interrupt = Interrupt::on_signals()?;
+        let interrupt = Interrupt::on_signals();
+        interrupt.arm();
         let get = |name: &OsStr| std::env::var_os(name);
         self.run(get, interrupt, &mut io::stdout().lock())
     }

@@ -7,9 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use common::{Outcome, Scene};
-
-const TOOLS: [&str; 3] = ["mlir-opt", "mlir-translate", "clang"];
+use common::{Outcome, Scene, TOOLS};
 
 #[test]
 fn the_second_compilation_runs_nothing_and_gives_the_same_files() {
@@ -140,7 +138,7 @@ fn flip(bytes: &[u8], at: usize) -> Vec<u8> {
 
 #[test]
 fn any_damage_to_any_file_is_repaired_by_the_steps_that_are_hurt() {
-    let scene = Scene::new();
+    let scene = Scene::replayed();
     let kernel = scene.kernel("vecadd.mlir");
     let good: Vec<(PathBuf, Vec<u8>)> = artifacts(&scene.compile(&kernel));
     scene.runs();
@@ -250,7 +248,7 @@ fn an_entry_under_another_key_is_not_believed() {
 fn eight_processes_on_one_cold_kernel_run_each_tool_once() {
     let scene = Scene::new();
     // Long enough for all eight to be there while the first one builds.
-    scene.script("clang", "/bin/sleep 1");
+    scene.script("clang", "sleep 1");
     let kernel = scene.kernel("vecadd.mlir");
     // The toolchain is known beforehand, so that the eight start together.
     scene.run(&["key", kernel.to_str().unwrap(), "--target", "cpu"]);

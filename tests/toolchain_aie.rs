@@ -497,8 +497,9 @@ fn every_reason_names_the_place_and_what_is_wrong_there() {
     std::fs::create_dir_all(sandbox.path("empty/bin")).unwrap();
     assert_eq!(reason(&with("empty")), (sandbox.path("empty"), no("aiecc")));
     sandbox.link("../nowhere/aiecc", "dangling/bin/aiecc");
-    let file = sandbox.path("dangling/bin/aiecc");
-    let not_executable = Reason::NotExecutable { file };
+    let not_executable = Reason::NotExecutable {
+        tool: "aiecc".to_owned(),
+    };
     assert_eq!(
         reason(&with("dangling")),
         (sandbox.path("dangling/bin"), not_executable)
@@ -694,8 +695,14 @@ fn the_packer_is_the_chosen_one() {
     std::fs::remove_file(sandbox.path("own/packer")).unwrap();
     let error = program(&sandbox.aie_tools(&search)).display().to_string();
     assert!(
-        error.contains("--hsaco-packer") && error.contains("own/packer"),
+        error.contains("--hsaco-packer") && error.contains("own: has no packer"),
         "{error}"
+    );
+    sandbox.plain("own/packer");
+    assert_eq!(
+        program(&sandbox.aie_tools(&search)),
+        sandbox.path("own/packer"),
+        "what appears is noticed"
     );
     search.hsaco_packer = HsacoPacker::Auto;
     let objcopy = format!("{PACKAGES}/mlir_aie/bin/llvm-objcopy");

@@ -4,16 +4,13 @@ use std::path::Path;
 
 use npu_build::Target;
 use npu_build::kernel::Level;
-use npu_build::plan::Session;
+use npu_build::plan::{BuildError, Session};
 use npu_build::toolchain::{AieTools, Candidate, Format, Llvm, Packer, Rejected, Tool, ToolName};
 use serde::Serialize;
 
 use super::args::Global;
 use super::terminal::{Terminal, Tone};
 use super::{Failure, session, settings};
-
-/// Exit code when a tool is missing.
-const MISSING: u8 = 3;
 
 /// A place where LLVM was looked for.
 #[derive(Serialize)]
@@ -67,7 +64,7 @@ struct Buildable {
 pub fn run(global: &Global, terminal: &Terminal) -> Result<(), Failure> {
     let session = session(settings(global)?, terminal)?;
     let candidates = session.llvm_candidates();
-    let aie = session.aie_tools();
+    let aie = session.aie_tools()?;
     for (number, candidate) in candidates.iter().enumerate() {
         let is_taken = candidates
             .iter()
@@ -344,18 +341,14 @@ fn verdict(
     if is_ready {
         return Ok(());
     }
-    let missing = match target {
+    let missing: Option<BuildError> = match target {
         Some(Target::Npu1 | Target::Npu2) => {
             let needed = aie.needed(Level::Aie, Format::Xclbin);
-            aie.require(&needed)
-                .err()
-                .map(|missing| missing.to_string())
+            aie.require(&needed).err().map(Into::into)
         }
-        _ => session.llvm().err().map(|missing| missing.to_string()),
+        _ => session.llvm().err(),
     };
-    if let Some(missing) = missing {
-        terminal.status("missing", Tone::Bad, &missing);
-        return Err(Failure::Printed(MISSING));
-    }
-    Ok(())
+    let Some(error) = missing else { return Ok(()) };
+    terminal.status("missing", Tone::Bad, &error.to_string());
+    Err(Failure::Printed(error.exit_code()))
 }

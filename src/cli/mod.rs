@@ -11,7 +11,8 @@ mod inspect;
 mod json;
 mod terminal;
 
-use std::io::{self, ErrorKind};
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -90,13 +91,21 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are results; clap knows which stream is whose.
-            let code = if error.use_stderr() { BAD_INPUT } else { 0 };
-            return if error.print().is_ok() {
-                code
-            } else {
-                UNWRITABLE
+            let printed = error.print();
+            if error.use_stderr() {
+                if wants_json(std::env::args_os()) {
+                    let _ = terminal::json_error(&error.to_string(), BAD_INPUT);
+                }
+                return BAD_INPUT.into();
             }
-            .into();
+            return match printed {
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                    let message = format!("error: can't write the result: {error}\n");
+                    let _ = io::stderr().write_all(message.as_bytes());
+                    UNWRITABLE.into()
+                }
+                _ => ExitCode::SUCCESS,
+            };
         }
     };
     let terminal = Terminal::new(&arguments.global);
@@ -113,6 +122,18 @@ pub fn main() -> ExitCode {
         }
         Err(Failure::Printed(code)) => code.into(),
     }
+}
+
+/// Whether a command line that can't be understood asks for JSON all the same.
+fn wants_json(mut words: impl Iterator<Item = OsString>) -> bool {
+    while let Some(word) = words.next() {
+        if word == "--message-format=json"
+            || word == "--message-format" && words.next().is_some_and(|value| value == "json")
+        {
+            return true;
+        }
+    }
+    false
 }
 
 fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
@@ -147,11 +168,7 @@ fn settings(global: &Global) -> Result<Settings, Failure> {
 
 /// A session whose tools end with this process.
 fn session(settings: Settings, terminal: &Terminal) -> Result<Session, Failure> {
-    let interrupt = Interrupt::on_signals().map_err(|error| Failure::Message {
-        message: format!("can't handle signals: {error}"),
-        code: UNWRITABLE,
-    })?;
-    Ok(Session::new(settings, interrupt, &|event| {
+    Ok(Session::new(settings, Interrupt::on_signals(), &|event| {
         terminal.event(&event);
     })?)
 }

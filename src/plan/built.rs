@@ -125,7 +125,11 @@ impl Build {
             let path = path.to_owned();
             move |source| BuildError::Write { path, source }
         };
-        fs::create_dir_all(directory).map_err(failed(directory))?;
+        let made = fs::create_dir_all(directory).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
+            _ => error,
+        });
+        made.map_err(failed(directory))?;
         let mut written = Vec::new();
         for (path, artifact) in self.outputs(directory) {
             let bytes = artifact.read().map_err(|source| BuildError::Read {

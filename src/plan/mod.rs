@@ -22,11 +22,12 @@ use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
 use crate::step::cpu::{self, March};
-use crate::step::run::{self, Runner};
+use crate::step::execute::ExecuteError;
+use crate::step::run::Runner;
 use crate::step::{self, Step};
 use crate::store::layout::Layout;
-use crate::store::{Event, Observer, Store};
-use crate::toolchain::{AieTools, Candidate, Llvm, Memo};
+use crate::store::{EnsureError, Event, Observer, Store};
+use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe};
 
 /// One kernel to build, and how.
 #[derive(Clone, Debug, Default)]
@@ -89,8 +90,6 @@ pub struct Session {
     settings: Settings,
     runner: Runner,
     memo: Mutex<Memo>,
-    /// Kept so that a cache in a temporary directory lives as long as the session.
-    _temporary: Option<tempfile::TempDir>,
 }
 
 impl Session {
@@ -103,25 +102,17 @@ impl Session {
         interrupt: Interrupt,
         observe: Observer<'_>,
     ) -> Result<Self, BuildError> {
-        let mut temporary = None;
         let store = match &settings.cache {
             CachePlace::Disabled => Store::disabled(),
             CachePlace::Directory(root) => Store::open(root, settings.sharing, observe)?,
             CachePlace::Unknown => {
-                let directory = tempfile::Builder::new()
-                    .prefix("npu-build-")
-                    .tempdir()
-                    .map_err(|source| BuildError::Write {
-                        path: std::env::temp_dir(),
-                        source,
-                    })?;
-                observe(Event::Warning(format!(
-                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; caching in {} for this run only",
-                    directory.path().display()
-                )));
-                let store = Store::open(directory.path(), settings.sharing, observe)?;
-                temporary = Some(directory);
-                store
+                observe(Event::Warning(
+                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set: what is built now is not kept for the next run".into(),
+                ));
+                Store::temporary().map_err(|source| BuildError::Write {
+                    path: std::env::temp_dir(),
+                    source,
+                })?
             }
         };
         let tools = store.layout().map(Layout::tools);
@@ -134,7 +125,6 @@ impl Session {
             memo: Mutex::new(memo),
             store,
             settings,
-            _temporary: temporary,
         })
     }
 
@@ -160,28 +150,42 @@ impl Session {
     ///
     /// # Errors
     /// Every candidate with the reason why it won't do.
-    pub fn llvm(&self) -> Result<Llvm, BuildError> {
+    pub fn llvm(&self) -> Result<Arc<Llvm>, BuildError> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = Llvm::discover(&self.settings.llvm, &mut memo, &run::probe);
+        let found = Llvm::discover(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
-        Ok(found?)
+        Ok(self.unless_interrupted(found)??)
     }
 
     /// The AIE toolchain that the settings lead to, as far as it is there.
-    #[must_use]
-    pub fn aie_tools(&self) -> Arc<AieTools> {
+    ///
+    /// # Errors
+    /// When the session was interrupted meanwhile.
+    pub fn aie_tools(&self) -> Result<Arc<AieTools>, BuildError> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = AieTools::discover(&self.settings.aie, &mut memo, &run::probe);
+        let found = AieTools::discover(&self.settings.aie, &mut memo, &self.probe());
         memo.save();
-        found
+        self.unless_interrupted(found)
+    }
+
+    fn unless_interrupted<T>(&self, found: T) -> Result<T, BuildError> {
+        if self.interrupt().is_raised() {
+            return Err(EnsureError::from(ExecuteError::Interrupted).into());
+        }
+        Ok(found)
     }
 
     /// Every place where an MLIR/LLVM installation was looked for, and what is there.
     pub fn llvm_candidates(&self) -> Vec<Candidate> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &run::probe);
+        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
         candidates
+    }
+
+    /// How tools are asked about themselves.
+    fn probe(&self) -> impl Probe {
+        |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments)
     }
 
     /// The step that makes a kernel's artifact, ready to be keyed or run.

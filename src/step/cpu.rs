@@ -8,7 +8,7 @@ mod call;
 mod host;
 
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use npu_runtime::Signature;
 
@@ -57,7 +57,11 @@ const DIALECT: &str = "kernel.llvm.mlir";
 const IR: &str = "kernel.ll";
 
 /// The part of `call.inc`'s counterpart that is the same for every kernel.
-const ENTRY: &str = include_str!("../../templates/cpu_entry.c");
+/// Digested once, however many kernels a process builds.
+static ENTRY: LazyLock<Input> = LazyLock::new(|| {
+    let text = include_bytes!("../../templates/cpu_entry.c");
+    Input::new("cpu_entry.c", text.as_slice())
+});
 
 /// Which machine the object is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,7 +128,7 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         target: "cpu",
         inputs: vec![
             source.from_user(request.origin.clone()),
-            Input::new("cpu_entry.c", ENTRY.as_bytes()),
+            ENTRY.clone(),
             Input::new("call.inc", call.into_bytes()),
         ],
         // Messages in English, temporary files in the work directory.
@@ -180,15 +184,42 @@ fn commands(request: &Request<'_>) -> Vec<Command> {
     let command = |tool: &Arc<Tool>, arguments| Command {
         tool: Arc::clone(tool),
         arguments,
+        explain: |_| None,
     };
     vec![
         command(&tools.mlir_opt, lower),
-        command(
-            &tools.mlir_translate,
-            texts(&["--mlir-to-llvmir", DIALECT, "-o", IR]),
-        ),
+        Command {
+            explain: not_lowered,
+            ..command(
+                &tools.mlir_translate,
+                texts(&["--mlir-to-llvmir", DIALECT, "-o", IR]),
+            )
+        },
         command(&tools.clang, link),
     ]
+}
+
+/// What is left of other dialects after the passes is refused by mlir-translate, at a line of a file
+/// that the user has never seen: names the operation instead.
+fn not_lowered(printed: &str) -> Option<String> {
+    // As mlir-translate words it: an operation without a translation, of a dialect without one, in
+    // the dialect's own form, and in the generic one.
+    const BEFORE: [&str; 4] = [
+        "LLVM Translation failed for operation: ",
+        "registration for dialect for op: ",
+        " not found for custom op '",
+        "error: unregistered operation '",
+    ];
+    let after = BEFORE
+        .iter()
+        .find_map(|before| printed.split_once(before))?
+        .1;
+    let name = after.split(|c: char| !(c.is_ascii_alphanumeric() || "._$-".contains(c)));
+    let name = name.into_iter().next().filter(|name| !name.is_empty())?;
+    Some(format!(
+        "no pass of the cpu target lowers '{name}': write the kernel with operations of linalg, \
+         tensor, memref, arith, math, scf, affine and vector"
+    ))
 }
 
 fn outputs(keep_intermediates: bool) -> Vec<Output> {

@@ -9,6 +9,8 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::run::{Invocation, RunError, Runner};
 use super::{Argument, Command, Input, NativeWork, Output, Step, Work};
 use crate::digest::Digest;
@@ -69,12 +71,14 @@ pub enum ExecuteError {
 
 /// A tool that refused its input, crashed, hung, or only pretended to have worked.
 #[derive(Debug, thiserror::Error)]
-#[error("{subject}: {cause}")]
+#[error("{subject}: {cause}{}", explanation.as_ref().map_or_else(String::new, |text| format!("; {text}")))]
 pub struct ToolFailure {
-    /// The kernel.
+    /// The user's file, or the kernel.
     pub subject: String,
     /// What went wrong, in words.
     pub cause: String,
+    /// What that means in the user's terms, if it is known.
+    pub explanation: Option<String>,
     /// Whether the tool could not even be started.
     pub unusable: bool,
     /// The command line, as one would type it.
@@ -181,21 +185,29 @@ fn run_commands(
         let result = runner.run(&invocation, directory, &log);
         durations.push((command.tool.name, started.elapsed()));
         if let Err(error) = result {
-            return Err(failure(step, &invocation, error, &mut log, printed_from));
+            return Err(failure(
+                step,
+                command,
+                &invocation,
+                error,
+                &mut log,
+                printed_from,
+            ));
         }
-        last = Some((invocation, printed_from));
+        last = Some((command, invocation, printed_from));
     }
     let mut outputs = Vec::with_capacity(step.outputs.len());
     for output in &step.outputs {
         match collect(output, directory) {
             Ok(file) => outputs.push(file),
             Err(problem) => {
-                let Some((invocation, printed_from)) = &last else {
+                let Some((command, invocation, printed_from)) = &last else {
                     return Err(unusable(directory, io::ErrorKind::NotFound.into()));
                 };
                 let cause = format!("the tools reported success, but {problem}");
                 return Err(tool_failure(
                     step,
+                    command,
                     invocation,
                     cause,
                     false,
@@ -256,6 +268,7 @@ impl Command {
 
 fn failure(
     step: &Step,
+    command: &Command,
     invocation: &Invocation,
     error: RunError,
     log: &mut File,
@@ -266,6 +279,7 @@ fn failure(
         RunError::Interrupted => ExecuteError::Interrupted,
         error => tool_failure(
             step,
+            command,
             invocation,
             error.to_string(),
             unusable,
@@ -277,6 +291,7 @@ fn failure(
 
 fn tool_failure(
     step: &Step,
+    command: &Command,
     invocation: &Invocation,
     cause: String,
     unusable: bool,
@@ -288,12 +303,17 @@ fn tool_failure(
         .ok()
         .and_then(|from| text.get(from..))
         .unwrap_or(&text);
-    if printed.contains("No space left on device") || printed.contains("Disk quota exceeded") {
+    let full = [
+        ("No space left on device", Errno::NOSPC),
+        ("Disk quota exceeded", Errno::DQUOT),
+    ];
+    if let Some((_, errno)) = full.iter().find(|(text, _)| printed.contains(text)) {
         return ExecuteError::WorkDirectory {
             path: PathBuf::from(step.kind.name()),
-            source: io::ErrorKind::StorageFull.into(),
+            source: (*errno).into(),
         };
     }
+    let explanation = (command.explain)(printed);
     let printed = retell(printed, &step.inputs);
     let lines: Vec<_> = printed.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL_LINES)..]
@@ -301,8 +321,11 @@ fn tool_failure(
         .map(|line| (*line).to_owned())
         .collect();
     ExecuteError::Tool(Box::new(ToolFailure {
-        subject: step.subject.clone(),
+        subject: step
+            .source()
+            .map_or_else(|| step.subject.clone(), |path| path.display().to_string()),
         cause,
+        explanation,
         unusable,
         command: invocation.shell(),
         tail,

@@ -12,7 +12,7 @@ pub mod material;
 pub mod run;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::digest::Digest;
@@ -131,6 +131,8 @@ pub struct Command {
     pub tool: Arc<Tool>,
     /// Its arguments, without the program's name.
     pub arguments: Vec<Argument>,
+    /// Says what it means, in the user's terms, when the program fails after printing this.
+    pub explain: fn(&str) -> Option<String>,
 }
 
 /// One argument of a command.
@@ -188,6 +190,13 @@ impl Step {
         let outputs = self.outputs.iter().map(|output| output.name.to_owned());
         material.push("outputs", Value::List(outputs.collect()));
         material
+    }
+
+    /// The user's file that the step works on, if it works on one.
+    #[must_use]
+    pub fn source(&self) -> Option<&Path> {
+        let origins = self.inputs.iter().filter_map(|input| input.origin.as_ref());
+        origins.map(|origin| &*origin.path).next()
     }
 
     /// The tools that the step executes, each once, in the order of their first use.

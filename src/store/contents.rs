@@ -58,7 +58,10 @@ impl Store {
     /// When something can't be deleted, or the wait for running builds was interrupted.
     pub fn clear(&self, interrupt: &Interrupt) -> Result<Cleared, LockError> {
         match &self.cache {
-            Some(cache) => cache.clear(interrupt),
+            Some(cache) => {
+                interrupt.arm();
+                cache.clear(interrupt)
+            }
             None => Ok(Cleared::default()),
         }
     }

@@ -1,10 +1,10 @@
 //! Reading an entry: nothing of it is believed before its content has been checked.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
@@ -32,7 +32,17 @@ pub struct Artifact {
     /// Of the content.
     pub digest: Digest,
     /// Where it could not go into the cache: what deletes it in the end.
-    pub(super) _temporary: Option<Arc<TempDir>>,
+    pub(super) temporary: Option<Arc<Temporary>>,
+}
+
+/// A directory that is deleted with the last artifact in it, unless it is kept.
+#[derive(Debug)]
+pub(super) struct Temporary(Mutex<Option<TempDir>>);
+
+impl From<TempDir> for Temporary {
+    fn from(directory: TempDir) -> Self {
+        Self(Mutex::new(Some(directory)))
+    }
 }
 
 /// What was found under a key.
@@ -47,13 +57,24 @@ pub enum Lookup {
 }
 
 impl Artifact {
+    /// Lets the file outlive the process where it would be deleted with this value. Gives the
+    /// directory that somebody else has to delete now, once for all artifacts in it.
+    #[must_use]
+    pub fn keep(&self) -> Option<PathBuf> {
+        let Temporary(directory) = self.temporary.as_deref()?;
+        let mut directory = directory.lock().unwrap_or_else(PoisonError::into_inner);
+        directory.take().map(TempDir::keep)
+    }
+
     /// The content, checked against the digest as it is read.
     ///
     /// # Errors
     /// When it can't be read, or has changed since it was verified.
     pub fn read(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        open(&self.path, self.size)?.read_to_end(&mut bytes)?;
+        open(&self.path, self.size)?
+            .take(self.size)
+            .read_to_end(&mut bytes)?;
         if Digest::of(&bytes) == self.digest {
             Ok(bytes)
         } else {
@@ -69,8 +90,8 @@ impl Artifact {
 pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
     let directory = layout.entry(key);
     let manifest = directory.join(MANIFEST);
-    let mut file = match open_regular(&manifest) {
-        Ok(file) => file,
+    let (file, metadata) = match open_regular(&manifest) {
+        Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return if fs::symlink_metadata(&directory).is_ok() {
                 Lookup::Damaged(format!("{MANIFEST} is missing"))
@@ -80,9 +101,9 @@ pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
         }
         Err(error) => return Lookup::Damaged(format!("{MANIFEST}: {error}")),
     };
-    match verify(&directory, &mut file, key, step) {
+    match verify(&directory, &file, &metadata, key, step) {
         Ok(artifacts) => {
-            mark_used(&file);
+            mark_used(&file, &metadata);
             Lookup::Hit(artifacts)
         }
         // Somebody took the entry away while we read it.
@@ -93,11 +114,13 @@ pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
 
 fn verify(
     directory: &Path,
-    manifest: &mut File,
+    manifest: &File,
+    metadata: &Metadata,
     key: &Digest,
     step: &Step,
 ) -> Result<Vec<Artifact>, String> {
-    let head = read_head(manifest)?;
+    let bytes = read_limited(manifest, metadata).map_err(|error| error.to_string())?;
+    let head = Head::parse(&bytes).map_err(|error| error.to_string())?;
     if head.key != *key {
         return Err(format!("the manifest belongs to key {}", head.key.short()));
     }
@@ -118,24 +141,20 @@ fn verify(
                 path,
                 size: record.size,
                 digest: record.sha256,
-                _temporary: None,
+                temporary: None,
             })
         })
         .collect()
 }
 
-fn read_head(manifest: &mut File) -> Result<Head, String> {
-    let bytes = read_limited(manifest).map_err(|error| error.to_string())?;
-    Head::parse(&bytes).map_err(|error| error.to_string())
-}
-
 /// The bytes of the manifest at `path`.
 pub(super) fn read_manifest(path: &Path) -> io::Result<Vec<u8>> {
-    read_limited(&mut open_regular(path)?)
+    let (file, metadata) = open_regular(path)?;
+    read_limited(&file, &metadata)
 }
 
-fn read_limited(manifest: &mut File) -> io::Result<Vec<u8>> {
-    let length = manifest.metadata()?.len();
+fn read_limited(manifest: &File, metadata: &Metadata) -> io::Result<Vec<u8>> {
+    let length = metadata.len();
     if length > MANIFEST_LIMIT {
         return Err(io::Error::new(
             ErrorKind::InvalidData,
@@ -143,7 +162,8 @@ fn read_limited(manifest: &mut File) -> io::Result<Vec<u8>> {
         ));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    manifest.take(MANIFEST_LIMIT).read_to_end(&mut bytes)?;
+    // As many bytes as there are: asking whether there are more is a system call.
+    manifest.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -153,7 +173,8 @@ fn check(path: &Path, record: &ArtifactRecord) -> Result<(), String> {
         ErrorKind::NotFound => "missing".into(),
         _ => error.to_string(),
     })?;
-    let (digest, _) = Digest::of_reader(file).map_err(|error| error.to_string())?;
+    let (digest, _) =
+        Digest::of_reader(file.take(record.size)).map_err(|error| error.to_string())?;
     if digest == record.sha256 {
         Ok(())
     } else {
@@ -163,8 +184,8 @@ fn check(path: &Path, record: &ArtifactRecord) -> Result<(), String> {
 
 /// Opens a regular file that has the promised size.
 fn open(path: &Path, size: u64) -> io::Result<File> {
-    let file = open_regular(path)?;
-    let found = file.metadata()?.size();
+    let (file, metadata) = open_regular(path)?;
+    let found = metadata.size();
     if found == size {
         Ok(file)
     } else {
@@ -176,14 +197,15 @@ fn open(path: &Path, size: u64) -> io::Result<File> {
 }
 
 /// Opens what must be a regular file: no symbolic link is followed and no FIFO waited for.
-fn open_regular(path: &Path) -> io::Result<File> {
+fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        Ok((file, metadata))
     } else {
         Err(io::Error::new(
             ErrorKind::InvalidData,
@@ -194,9 +216,9 @@ fn open_regular(path: &Path) -> io::Result<File> {
 
 /// Notes the use in the manifest's modification time, at most once an hour. Time stamps in the
 /// future (a clock that was set back) are mended. Whoever may not write does not.
-fn mark_used(manifest: &File) {
+fn mark_used(manifest: &File, metadata: &Metadata) {
     let now = SystemTime::now();
-    let Ok(used) = manifest.metadata().and_then(|metadata| metadata.modified()) else {
+    let Ok(used) = metadata.modified() else {
         return;
     };
     let recent = now

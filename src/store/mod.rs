@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use area::Area;
 pub use contents::{Cleared, Listed};
 pub use entry::Artifact;
-use entry::Lookup;
+use entry::{Lookup, Temporary};
 use layout::{Layout, MANIFEST};
 use lock::{Holder, LockError, LockEvent, Mode};
 use manifest::Manifest;
@@ -45,6 +45,8 @@ struct Cache {
     sharing: Sharing,
     /// Why nothing can be written, if so.
     read_only: Option<String>,
+    /// What deletes it in the end, if it is for this process alone.
+    temporary: Option<Arc<Temporary>>,
 }
 
 /// How an artifact was come by.
@@ -160,6 +162,25 @@ impl Store {
             layout,
             sharing,
             read_only,
+            temporary: None,
+        };
+        Ok(Self { cache: Some(cache) })
+    }
+
+    /// A new cache in the system's temporary directory; it lives as long as the store and the
+    /// artifacts from it.
+    ///
+    /// # Errors
+    /// When nothing can be written there.
+    pub fn temporary() -> io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("npu-build-").tempdir()?;
+        let layout = Layout::new(directory.path().to_owned());
+        open::populate(&layout, Sharing::Private)?;
+        let cache = Cache {
+            layout,
+            sharing: Sharing::Private,
+            read_only: None,
+            temporary: Some(Arc::new(directory.into())),
         };
         Ok(Self { cache: Some(cache) })
     }
@@ -206,18 +227,32 @@ impl Store {
             elapsed: started.elapsed(),
         };
         let Some(cache) = &self.cache else {
+            runner.interrupt.arm();
             let artifacts = build_outside(step, &key, runner, observe)?;
             return Ok(done(Outcome::Built, artifacts));
         };
         if !refresh && let Lookup::Hit(artifacts) = entry::lookup(&cache.layout, &key, step) {
-            return Ok(done(Outcome::Hit, artifacts));
+            return Ok(done(Outcome::Hit, cache.lend(artifacts)));
         }
+        runner.interrupt.arm();
         let (outcome, artifacts) = cache.make(step, &key, refresh, runner, observe)?;
-        Ok(done(outcome, artifacts))
+        Ok(done(outcome, cache.lend(artifacts)))
     }
 }
 
 impl Cache {
+    /// Lets a temporary cache live as long as what is taken from it.
+    fn lend(&self, mut artifacts: Vec<Artifact>) -> Vec<Artifact> {
+        if let Some(temporary) = &self.temporary {
+            for artifact in &mut artifacts {
+                artifact
+                    .temporary
+                    .get_or_insert_with(|| Arc::clone(temporary));
+            }
+        }
+        artifacts
+    }
+
     /// Builds under the key's lock, unless somebody else has meanwhile.
     fn make(
         &self,
@@ -443,7 +478,7 @@ fn build_outside(
     };
     assemble(step, key, &produced, &area).map_err(failed)?;
     let entry = area.entry();
-    let directory = Arc::new(area.into_directory());
+    let directory = Arc::new(Temporary::from(area.into_directory()));
     Ok(artifacts(step, &produced, &entry, Some(&directory)))
 }
 
@@ -451,7 +486,7 @@ fn artifacts(
     step: &Step,
     produced: &Produced,
     directory: &Path,
-    temporary: Option<&Arc<tempfile::TempDir>>,
+    temporary: Option<&Arc<Temporary>>,
 ) -> Vec<Artifact> {
     let files = step.outputs.iter().zip(&produced.outputs);
     files
@@ -460,7 +495,7 @@ fn artifacts(
             path: directory.join(output.name),
             size: file.size,
             digest: file.digest,
-            _temporary: temporary.cloned(),
+            temporary: temporary.cloned(),
         })
         .collect()
 }

@@ -124,10 +124,14 @@ impl Llvm {
     ///
     /// # Errors
     /// If there is none: every place that was looked at, with what is wrong with it.
-    pub fn discover(search: &Search, memo: &mut Memo, probe: &dyn Probe) -> Result<Self, NotFound> {
+    pub fn discover(
+        search: &Search,
+        memo: &mut Memo,
+        probe: &dyn Probe,
+    ) -> Result<Arc<Self>, NotFound> {
         let digest = search.digest();
         if let Some(Found::Llvm(found)) = memo.discovery(digest) {
-            return Ok(found.clone());
+            return Ok(Arc::clone(found));
         }
         let mut attempt = 1;
         loop {
@@ -162,12 +166,13 @@ impl Llvm {
                 });
             };
             found.rejected = rejected;
+            let found = Arc::new(found);
             let is_passing = found
                 .rejected
                 .iter()
                 .any(|rejected| rejected.reason.is_passing());
             if let (false, Some(watched)) = (is_passing, watch.into_settled()) {
-                memo.remember_discovery(digest, watched, Found::Llvm(found.clone()));
+                memo.remember_discovery(digest, watched, Found::Llvm(Arc::clone(&found)));
             }
             return Ok(found);
         }

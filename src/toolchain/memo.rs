@@ -69,7 +69,7 @@ struct Discovery {
 /// What the two kinds of searches come to.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Found {
-    Llvm(Llvm),
+    Llvm(Arc<Llvm>),
     Aie(Arc<AieTools>),
 }
 

@@ -215,9 +215,13 @@ impl Place {
             return Err(Reason::NoDirectory);
         }
         there.sort_by(|a, b| b.cmp(a));
+        let is_there = !there.is_empty();
         let chosen = there.into_iter().find_map(|release| choose(release, watch));
-        chosen.ok_or_else(|| Reason::NoTool {
-            tool: name.to_owned(),
+        let tool = name.to_owned();
+        chosen.ok_or(if is_there {
+            Reason::NotExecutable { tool }
+        } else {
+            Reason::NoTool { tool }
         })
     }
 }

@@ -15,18 +15,17 @@ pub enum Reason {
     /// Nothing is there, or no directory.
     #[error("is not a directory")]
     NoDirectory,
-    /// A program is missing, or is not an executable file.
+    /// A program is missing.
     #[error("has no {tool}")]
     NoTool {
         /// The program's name.
         tool: String,
     },
-    /// What should be executed can't be.
-    #[error("{} is no executable file, or a link that leads to none", .file.display())]
+    /// A program is there, but nobody may execute it, or it is no file.
+    #[error("has a {tool} that is not an executable file")]
     NotExecutable {
-        /// The file.
-        #[serde(with = "super::stored_path")]
-        file: PathBuf,
+        /// The program's name.
+        tool: String,
     },
     /// A directory that was named as a Python environment is none.
     #[error("has no lib/python3*/site-packages; name a Python environment's directory")]

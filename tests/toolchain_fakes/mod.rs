@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use npu_build::toolchain::{Llvm, Memo, NotFound, Probe, Search};
@@ -179,7 +180,7 @@ impl Sandbox {
         }
     }
 
-    pub fn discover(&self, search: &Search) -> Result<Llvm, NotFound> {
+    pub fn discover(&self, search: &Search) -> Result<Arc<Llvm>, NotFound> {
         Llvm::discover(search, &mut self.memo.borrow_mut(), &self.asking)
     }
 

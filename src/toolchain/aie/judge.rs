@@ -138,8 +138,12 @@ fn resolve(
     examination: &mut Examination<'_>,
 ) -> Result<PathBuf, Reason> {
     if !places::is_program(path) {
-        return Err(Reason::NotExecutable {
-            file: path.to_owned(),
+        let tool = path.file_name().unwrap_or_default();
+        let tool = tool.to_string_lossy().into_owned();
+        return Err(if std::fs::symlink_metadata(path).is_ok() {
+            Reason::NotExecutable { tool }
+        } else {
+            Reason::NoTool { tool }
         });
     }
     let watch = &mut examination.watch;

@@ -255,6 +255,7 @@ fn from(
         }
         Source::Program(path) if !path.is_absolute() => rejected(path, Reason::Relative),
         Source::Program(path) => {
+            watch.see(path);
             let place = path.parent().unwrap_or(path).to_owned();
             vec![Ok(Candidate {
                 place,
