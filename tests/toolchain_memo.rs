@@ -21,7 +21,7 @@ fn a_second_discovery_executes_nothing_and_reads_nothing() {
     let (runs, read) = sandbox.work();
     assert_eq!(
         runs, 6,
-        "a version of each tool, a linker, a support library"
+        "a version of each tool, a linker and a support library"
     );
     assert!(read >= 5);
     assert_eq!(sandbox.discover(&search).unwrap(), first);

@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 use super::{Layer, parse_jobs, parse_timeout};
 use crate::kernel::Target;
 use crate::step::cpu::March;
+use crate::toolchain::HsacoPacker;
 
 /// The project file's name.
 pub const PROJECT_FILE: &str = "npu-build.toml";
@@ -113,6 +114,12 @@ struct CacheText {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ToolchainText {
     llvm: Option<PathBuf>,
+    air: Option<PathBuf>,
+    aie: Option<PathBuf>,
+    peano: Option<PathBuf>,
+    xrt: Option<PathBuf>,
+    python: Option<PathBuf>,
+    hsaco_packer: Option<Parsed<HsacoPacker>>,
 }
 
 #[derive(Deserialize)]
@@ -234,14 +241,22 @@ impl Text {
             directions: kernel.args.into_iter().collect(),
             march: kernel.march.map(|parsed| parsed.0),
         });
+        let absolute = |path: PathBuf| directory.join(path);
+        let packer = self.toolchain.hsaco_packer;
         File {
             layer: Layer {
-                cache_dir: self.cache.dir.map(|path| directory.join(path)),
+                cache_dir: self.cache.dir.map(absolute),
                 cache: self.cache.enabled,
                 shared_cache: self.cache.shared,
                 target: self.build.target.map(|parsed| parsed.0),
                 march: self.build.march.map(|parsed| parsed.0),
-                llvm: self.toolchain.llvm.map(|path| directory.join(path)),
+                llvm: self.toolchain.llvm.map(absolute),
+                air: self.toolchain.air.map(absolute),
+                aie: self.toolchain.aie.map(absolute),
+                peano: self.toolchain.peano.map(absolute),
+                xrt: self.toolchain.xrt.map(absolute),
+                python: self.toolchain.python.map(absolute),
+                hsaco_packer: packer.map(|packer| packer.0.in_directory(directory)),
                 timeout: self.build.timeout.map(|timeout| timeout.0),
                 jobs: self.build.jobs.map(|jobs| jobs.0),
                 keep_intermediates: self.build.keep_intermediates,

@@ -27,7 +27,7 @@ use crate::step::run::Runner;
 use crate::step::{self, Step};
 use crate::store::layout::Layout;
 use crate::store::{EnsureError, Event, Observer, Store};
-use crate::toolchain::{Candidate, Llvm, Memo, Probe};
+use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe};
 
 /// One kernel to build, and how.
 #[derive(Clone, Debug, Default)]
@@ -154,10 +154,25 @@ impl Session {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
         let found = Llvm::discover(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
+        Ok(self.unless_interrupted(found)??)
+    }
+
+    /// The AIE toolchain that the settings lead to, as far as it is there.
+    ///
+    /// # Errors
+    /// When the session was interrupted meanwhile.
+    pub fn aie_tools(&self) -> Result<Arc<AieTools>, BuildError> {
+        let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = AieTools::discover(&self.settings.aie, &mut memo, &self.probe());
+        memo.save();
+        self.unless_interrupted(found)
+    }
+
+    fn unless_interrupted<T>(&self, found: T) -> Result<T, BuildError> {
         if self.interrupt().is_raised() {
             return Err(EnsureError::from(ExecuteError::Interrupted).into());
         }
-        Ok(found?)
+        Ok(found)
     }
 
     /// Every place where an MLIR/LLVM installation was looked for, and what is there.
@@ -211,11 +226,7 @@ impl Session {
         let links = prepared.understood.module.link_files.iter();
         let mut files: Vec<_> = links.map(|file| directory.join(file)).collect();
         if prepared.target == Target::Cpu {
-            let llvm = self.llvm()?;
-            let parts = llvm.tools().into_iter().flat_map(|tool| &tool.files);
-            files.extend(parts.map(|file| file.0.clone()));
-            files.sort();
-            files.dedup();
+            files.extend(self.llvm()?.files().map(Path::to_owned));
         }
         Ok(files)
     }

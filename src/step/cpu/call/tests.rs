@@ -9,7 +9,8 @@ fn passed(mlir_type: &str) -> Result<(String, usize), String> {
     let text = format!("func.func @k(%x: {mlir_type}) {{\n  return\n}}\n");
     let module = Module::scan(text.as_bytes()).unwrap();
     let kernel = module.select(None).unwrap()[0];
-    let call = generate(&kernel.signature, &kernel.types).map_err(|error| error.reason.clone())?;
+    let call =
+        generate(&kernel.signature, &kernel.types, "k").map_err(|error| error.reason.clone())?;
     let (_, after) = call.split_once("npu_kernel(").unwrap();
     let (_, after) = after.split_once("npu_kernel(").unwrap();
     let (arguments, _) = after.rsplit_once(");").unwrap();
