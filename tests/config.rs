@@ -213,6 +213,7 @@ fn each_source_beats_the_ones_below_it() {
         timeout: Some(Duration::from_secs(4)),
         jobs: Some(4),
         keep_intermediates: Some(true),
+        ..Layer::default()
     };
     let flagged = [
         "target Some(Npu2)".to_owned(),
