@@ -26,6 +26,7 @@ pub mod kernel;
 pub mod launcher;
 mod nearest;
 pub mod plan;
+mod recent;
 pub mod step;
 pub mod store;
 pub mod toolchain;

@@ -23,8 +23,11 @@ mod table;
 use scene::Scene;
 use table::Table;
 
+/// Measures one thing in a scene, and adds its lines to the table.
+type Measure = fn(&Scene, &mut Table);
+
 /// What is measured, by the name that asks for it.
-const FIGURES: &[(&str, fn(&Scene, &mut Table))] = &[
+const FIGURES: &[(&str, Measure)] = &[
     ("hit", command::hit),
     ("library", library::hit),
     ("miss", miss::miss),

@@ -11,6 +11,9 @@ use npu_build::store::Event;
 use npu_build::{Build, Target};
 use tempfile::TempDir;
 
+/// What is searched for tools, on every machine alike: Debian's default.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
+
 /// A temporary directory that is cwd, home and cache of everything that is measured.
 pub struct Scene {
     directory: TempDir,
@@ -29,13 +32,13 @@ impl Scene {
         self.directory.path()
     }
 
-    /// `program` as all are run: in the scene, with `PATH` and little else.
+    /// `program` as all are run: in the scene, with a plain environment.
     pub fn command(&self, program: impl Into<OsString>) -> Command {
         let mut command = Command::new(program.into());
         command
             .current_dir(self.path())
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", PATH)
             .env("HOME", self.path())
             .env("NPU_BUILD_CACHE_DIR", self.path().join("cache"))
             .env("CCACHE_DIR", self.path().join("ccache"));
@@ -63,7 +66,7 @@ impl Scene {
             cache_dir: Some(self.path().join("cache")),
             ..Layer::default()
         };
-        let settings = Settings::load(flags, &Environment::of_process(), self.path()).unwrap();
+        let settings = Settings::load(flags, &plain_environment(), self.path()).unwrap();
         Session::new(settings, Interrupt::default(), &warn).unwrap()
     }
 
@@ -72,6 +75,11 @@ impl Scene {
         let build = self.session().build(request, &warn);
         build.map_err(|error| error.report())
     }
+}
+
+/// The environment for what runs in this process.
+fn plain_environment() -> Environment {
+    Environment::from_fn(|name| (name == "PATH").then(|| PATH.into()))
 }
 
 /// A request for the cpu.
@@ -91,9 +99,8 @@ pub fn warn(event: Event<'_>) {
 
 /// Where `program` is on `PATH`; an error that says how to get it.
 pub fn find(program: &str) -> Result<PathBuf, String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
+    std::env::split_paths(PATH)
         .map(|directory| directory.join(program))
         .find(|path| path.is_file())
-        .ok_or_else(|| format!("no {program} in PATH; try: apt-get install {program}"))
+        .ok_or_else(|| format!("no {program} in {PATH}; try: apt-get install {program}"))
 }

@@ -154,6 +154,9 @@ impl Settings {
     /// What the project file says about the kernel at `path`, if anything.
     #[must_use]
     pub fn kernel(&self, path: &Path) -> Option<&KernelSection> {
+        if self.kernels.is_empty() {
+            return None;
+        }
         let wanted = std::path::absolute(path).ok()?;
         self.kernels
             .iter()

@@ -6,6 +6,7 @@
 mod built;
 mod error;
 mod prepared;
+mod remembered;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,21 +17,23 @@ use npu_runtime::Direction;
 pub use built::{Build, BuiltKernel};
 pub use error::{BuildError, KernelError};
 pub use prepared::{Prepared, Understood};
+use remembered::{LauncherOf, MAX_SOURCE, Plan};
 
 use crate::config::{CachePlace, KernelSection, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
+use crate::recent::Recent;
 use crate::step::cpu::{self, March};
 use crate::step::execute::ExecuteError;
 use crate::step::run::Runner;
-use crate::step::{self, Step};
+use crate::step::{self, Keyed, Step};
 use crate::store::layout::Layout;
 use crate::store::{EnsureError, Event, Observer, Store};
 use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe};
 
 /// One kernel to build, and how.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The MLIR file.
     pub kernel: PathBuf,
@@ -90,6 +93,7 @@ pub struct Session {
     settings: Settings,
     runner: Runner,
     memo: Mutex<Memo>,
+    plans: Recent<PathBuf, Plan>,
 }
 
 impl Session {
@@ -123,6 +127,7 @@ impl Session {
                 interrupt,
             },
             memo: Mutex::new(memo),
+            plans: Recent::default(),
             store,
             settings,
         })
@@ -193,6 +198,15 @@ impl Session {
     /// # Errors
     /// When there is no toolchain for the target, or it can't take the kernel.
     pub fn compile_step(&self, prepared: &Prepared, request: &Request) -> Result<Step, BuildError> {
+        self.compile_with(prepared, request).map(|(step, _)| step)
+    }
+
+    /// The same, and the tools that it uses.
+    fn compile_with(
+        &self,
+        prepared: &Prepared,
+        request: &Request,
+    ) -> Result<(Step, Arc<Llvm>), BuildError> {
         let refuse = |error: KernelError| error.at(&request.kernel);
         let kernels = prepared.understood.kernels.as_slice();
         let (Target::Cpu, [kernel, ..]) = (prepared.target, kernels) else {
@@ -210,6 +224,7 @@ impl Session {
             march: request.march.clone().unwrap_or_default(),
             keep_intermediates: request.keep_intermediates,
         })
+        .map(|step| (step, tools))
         .map_err(|error| refuse(error.into()))
     }
 
@@ -237,15 +252,14 @@ impl Session {
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
         let started = Instant::now();
-        let prepared = Prepared::new(request)?;
-        let compile = self.compile_step(&prepared, request)?;
-        let ensure = |step: &Step| {
+        let plan = self.plan(request)?;
+        let ensure = |step: &Keyed| {
             self.store
                 .ensure(step, request.refresh, &self.runner, observe)
         };
-        let compiled = ensure(&compile)?;
+        let compiled = ensure(&plan.compile)?;
         // One artifact for all kernels of the file: the first output of the compile step.
-        let kernels = prepared.understood.kernels.iter().zip(&compiled.artifacts);
+        let kernels = (plan.prepared.understood.kernels.iter()).zip(&compiled.artifacts);
         let kernels: Vec<_> = kernels
             .map(|(kernel, artifact)| BuiltKernel {
                 file_name: launcher::artifact_file_name(
@@ -258,20 +272,46 @@ impl Session {
                 artifact: artifact.clone(),
             })
             .collect();
-        let step = step::launcher::launcher(
-            &compile.subject,
-            compile.target,
-            &launcher_request(&kernels, compile.target),
-        )
-        .map_err(|error| KernelError::from(error).at(&request.kernel))?;
-        let launcher = ensure(&step)?;
+        let launcher = plan.launcher.get_or_plan(&compiled.artifacts, || {
+            let compile = plan.compile.step();
+            let request = launcher_request(&kernels, compile.target);
+            step::launcher::launcher(&compile.subject, compile.target, &request).map(Keyed::from)
+        });
+        let launcher = launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?;
+        let launcher = ensure(&launcher)?;
         Ok(Build {
             source: request.kernel.clone(),
-            target: prepared.target,
+            target: plan.prepared.target,
             kernels,
             steps: vec![compiled, launcher],
             elapsed: started.elapsed(),
         })
+    }
+
+    /// What is to be done for `request`; the plan of an earlier build if nothing has changed since.
+    fn plan(&self, request: &Request) -> Result<Arc<Plan>, BuildError> {
+        let source = prepared::read(&request.kernel)?;
+        if let Some(plan) = self.plans.get(&request.kernel)
+            && plan.source == source
+            && plan.request == *request
+            && Arc::ptr_eq(&plan.tools, &self.llvm()?)
+        {
+            return Ok(plan);
+        }
+        let prepared = Prepared::of(request, &source)?;
+        let (compile, tools) = self.compile_with(&prepared, request)?;
+        let plan = Arc::new(Plan {
+            request: request.clone(),
+            source,
+            tools,
+            prepared,
+            compile: compile.into(),
+            launcher: LauncherOf::default(),
+        });
+        if plan.source.len() <= MAX_SOURCE {
+            self.plans.put(request.kernel.clone(), Arc::clone(&plan));
+        }
+        Ok(plan)
     }
 }
 

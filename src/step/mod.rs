@@ -44,6 +44,36 @@ pub struct Step {
     pub outputs: Vec<Output>,
 }
 
+/// A step and its key, which is computed once.
+#[derive(Clone, Debug)]
+pub struct Keyed {
+    step: Step,
+    key: Digest,
+}
+
+impl Keyed {
+    /// The step.
+    #[must_use]
+    pub fn step(&self) -> &Step {
+        &self.step
+    }
+
+    /// What names its entry.
+    #[must_use]
+    pub fn key(&self) -> &Digest {
+        &self.key
+    }
+}
+
+impl From<Step> for Keyed {
+    fn from(step: Step) -> Self {
+        Self {
+            key: step.material().key(),
+            step,
+        }
+    }
+}
+
 /// The kinds of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {

@@ -12,7 +12,9 @@ use tempfile::TempDir;
 
 use super::layout::{Layout, MANIFEST};
 use super::manifest::{ArtifactRecord, Head};
+use super::verified::Verified;
 use crate::digest::Digest;
+use crate::recent::Recent;
 use crate::step::Step;
 
 /// Manifests are a few kilobytes; a larger file is not one of ours.
@@ -71,10 +73,7 @@ impl Artifact {
     /// # Errors
     /// When it can't be read, or has changed since it was verified.
     pub fn read(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        open(&self.path, self.size)?
-            .take(self.size)
-            .read_to_end(&mut bytes)?;
+        let bytes = read_whole(&self.path, self.size)?;
         if Digest::of(&bytes) == self.digest {
             Ok(bytes)
         } else {
@@ -86,8 +85,13 @@ impl Artifact {
     }
 }
 
-/// Looks `step` up and verifies what is there.
-pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
+/// Looks `step` up and verifies what is there, with `known` from earlier lookups.
+pub(super) fn lookup(
+    layout: &Layout,
+    key: &Digest,
+    step: &Step,
+    known: &Recent<Digest, Verified>,
+) -> Lookup {
     let directory = layout.entry(key);
     let manifest = directory.join(MANIFEST);
     let (file, metadata) = match open_regular(&manifest) {
@@ -101,7 +105,12 @@ pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
         }
         Err(error) => return Lookup::Damaged(format!("{MANIFEST}: {error}")),
     };
-    match verify(&directory, &file, &metadata, key, step) {
+    let bytes = read_limited(&file, &metadata).map_err(|error| error.to_string());
+    let verified = bytes.and_then(|bytes| match known.get(key) {
+        Some(verified) if verified.is_still(&bytes) => Ok(verified.artifacts.clone()),
+        _ => verify(&directory, bytes, key, step, known),
+    });
+    match verified {
         Ok(artifacts) => {
             mark_used(&file, &metadata);
             Lookup::Hit(artifacts)
@@ -114,13 +123,12 @@ pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
 
 fn verify(
     directory: &Path,
-    manifest: &File,
-    metadata: &Metadata,
+    manifest: Vec<u8>,
     key: &Digest,
     step: &Step,
+    known: &Recent<Digest, Verified>,
 ) -> Result<Vec<Artifact>, String> {
-    let bytes = read_limited(manifest, metadata).map_err(|error| error.to_string())?;
-    let head = Head::parse(&bytes).map_err(|error| error.to_string())?;
+    let head = Head::parse(&manifest).map_err(|error| error.to_string())?;
     if head.key != *key {
         return Err(format!("the manifest belongs to key {}", head.key.short()));
     }
@@ -131,20 +139,31 @@ fn verify(
             "the manifest lists {named:?} instead of {declared:?}"
         ));
     }
+    let is_small = Verified::takes(&manifest, &head.artifact);
+    let mut contents = Vec::with_capacity(head.artifact.len());
     let outputs = step.outputs.iter().zip(&head.artifact);
-    outputs
-        .map(|(output, record)| {
-            let path = directory.join(output.name);
-            check(&path, record).map_err(|reason| format!("{}: {reason}", output.name))?;
-            Ok(Artifact {
-                name: output.name,
-                path,
-                size: record.size,
-                digest: record.sha256,
-                temporary: None,
-            })
+    let artifacts = outputs.map(|(output, record)| {
+        let path = directory.join(output.name);
+        let content = check(&path, record, is_small);
+        contents.extend(content.map_err(|reason| format!("{}: {reason}", output.name))?);
+        Ok(Artifact {
+            name: output.name,
+            path,
+            size: record.size,
+            digest: record.sha256,
+            temporary: None,
         })
-        .collect()
+    });
+    let artifacts: Vec<_> = artifacts.collect::<Result<_, String>>()?;
+    if is_small {
+        let verified = Verified {
+            manifest,
+            contents,
+            artifacts: artifacts.clone(),
+        };
+        known.put(*key, Arc::new(verified));
+    }
+    Ok(artifacts)
 }
 
 /// The bytes of the manifest at `path`.
@@ -162,24 +181,39 @@ fn read_limited(manifest: &File, metadata: &Metadata) -> io::Result<Vec<u8>> {
         ));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    // As many bytes as there are: asking whether there are more is a system call.
     manifest.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Compares size and content of the file at `path` with what is promised.
-fn check(path: &Path, record: &ArtifactRecord) -> Result<(), String> {
-    let file = open(path, record.size).map_err(|error| match error.kind() {
+/// Compares size and content of the file at `path` with what is promised. Gives the content if it
+/// is `wanted`.
+fn check(path: &Path, record: &ArtifactRecord, wanted: bool) -> Result<Option<Vec<u8>>, String> {
+    let explained = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => "missing".into(),
         _ => error.to_string(),
-    })?;
-    let (digest, _) =
-        Digest::of_reader(file.take(record.size)).map_err(|error| error.to_string())?;
+    };
+    let (digest, content) = if wanted {
+        let content = read_whole(path, record.size).map_err(explained)?;
+        (Digest::of(&content), Some(content))
+    } else {
+        let file = open(path, record.size).map_err(explained)?;
+        let (digest, _) = Digest::of_reader(file.take(record.size)).map_err(explained)?;
+        (digest, None)
+    };
     if digest == record.sha256 {
-        Ok(())
+        Ok(content)
     } else {
         Err("its content changed".into())
     }
+}
+
+/// Reads a regular file that has the promised size.
+pub(super) fn read_whole(path: &Path, size: u64) -> io::Result<Vec<u8>> {
+    let file = open(path, size)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // As many bytes as there are: asking whether there are more is a system call.
+    file.take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Opens a regular file that has the promised size.

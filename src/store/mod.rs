@@ -11,6 +11,7 @@ pub mod layout;
 pub mod lock;
 pub mod manifest;
 mod open;
+mod verified;
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -27,11 +28,13 @@ use layout::{Layout, MANIFEST};
 use lock::{Holder, LockError, LockEvent, Mode};
 use manifest::Manifest;
 pub use open::{OpenError, Sharing};
+use verified::Verified;
 
 use crate::digest::Digest;
+use crate::recent::Recent;
 use crate::step::execute::{self, ExecuteError, Produced};
 use crate::step::run::{Invocation, Runner};
-use crate::step::{Kind, Step};
+use crate::step::{Keyed, Kind, Step};
 
 /// A cache directory that has been checked, or the decision to do without one.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ struct Cache {
     read_only: Option<String>,
     /// What deletes it in the end, if it is for this process alone.
     temporary: Option<Arc<Temporary>>,
+    verified: Recent<Digest, Verified>,
 }
 
 /// How an artifact was come by.
@@ -163,6 +167,7 @@ impl Store {
             sharing,
             read_only,
             temporary: None,
+            verified: Recent::default(),
         };
         Ok(Self { cache: Some(cache) })
     }
@@ -181,6 +186,7 @@ impl Store {
             sharing: Sharing::Private,
             read_only: None,
             temporary: Some(Arc::new(directory.into())),
+            verified: Recent::default(),
         };
         Ok(Self { cache: Some(cache) })
     }
@@ -212,13 +218,13 @@ impl Store {
     /// See [`EnsureError`]. A cache that can't be used is no error but a warning.
     pub fn ensure(
         &self,
-        step: &Step,
+        step: &Keyed,
         refresh: bool,
         runner: &Runner,
         observe: Observer<'_>,
     ) -> Result<Ensured, EnsureError> {
         let started = Instant::now();
-        let key = step.material().key();
+        let (step, key) = (step.step(), *step.key());
         let done = |outcome, artifacts| Ensured {
             kind: step.kind,
             key,
@@ -231,7 +237,7 @@ impl Store {
             let artifacts = build_outside(step, &key, runner, observe)?;
             return Ok(done(Outcome::Built, artifacts));
         };
-        if !refresh && let Lookup::Hit(artifacts) = entry::lookup(&cache.layout, &key, step) {
+        if !refresh && let Lookup::Hit(artifacts) = cache.lookup(&key, step) {
             return Ok(done(Outcome::Hit, cache.lend(artifacts)));
         }
         runner.interrupt.arm();
@@ -251,6 +257,10 @@ impl Cache {
             }
         }
         artifacts
+    }
+
+    fn lookup(&self, key: &Digest, step: &Step) -> Lookup {
+        entry::lookup(&self.layout, key, step, &self.verified)
     }
 
     /// Builds under the key's lock, unless somebody else has meanwhile.
@@ -283,7 +293,7 @@ impl Cache {
                 Vec::new()
             }
         };
-        let outcome = match entry::lookup(&self.layout, key, step) {
+        let outcome = match self.lookup(key, step) {
             Lookup::Hit(artifacts) if !refresh => return Ok((Outcome::Hit, artifacts)),
             Lookup::Hit(_) | Lookup::Absent => Outcome::Built,
             Lookup::Damaged(reason) => {
