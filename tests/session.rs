@@ -92,7 +92,7 @@ fn a_deleted_cache_is_built_again() {
     let (session, request) = (session(&scene), request(&kernel));
     build(&session, &request);
     build(&session, &request);
-    session.store().clear(session.interrupt()).unwrap();
+    session.store().clear(session.interrupt(), &|| {}).unwrap();
     assert_eq!(*build(&session, &request).outcome(), Outcome::Built);
     assert_eq!(*build(&session, &request).outcome(), Outcome::Hit);
 }
