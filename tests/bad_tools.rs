@@ -391,3 +391,21 @@ fn what_a_background_child_of_a_tool_writes_later_is_in_no_entry() {
     let hit = scene.compile(&PathBuf::from("vecadd.mlir"));
     assert!(hit.stderr().contains("hit: vecadd"), "{hit:?}");
 }
+
+#[test]
+fn a_tool_that_is_exchanged_while_it_runs_makes_no_entry() {
+    let scene = scene();
+    // An upgrade of mlir-opt, after it has run and before clang is done.
+    let upgraded = scene.llvm.join("mlir-opt");
+    let upgrade = format!("echo '# upgraded' >> '{}'", upgraded.display());
+    scene.tool("clang", &format!("{upgrade}\n{}", scene.replay("clang")));
+    let words = [
+        "mlir-opt or one of its libraries was changed",
+        "build again",
+    ];
+    scene.refuses(&COMPILE, 3, &words);
+    assert!(scene.leftovers().is_empty(), "{:?}", scene.leftovers());
+    // When the installation is done, so is the kernel.
+    scene.tool("clang", &scene.replay("clang"));
+    assert_eq!(scene.run(&COMPILE).paths().len(), 2);
+}

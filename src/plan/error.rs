@@ -124,6 +124,7 @@ impl BuildError {
             Self::Ensure(EnsureError::Execute(error)) => match error {
                 ExecuteError::Tool(failure) if failure.unusable => 3,
                 ExecuteError::Tool(_) | ExecuteError::Native { .. } => 1,
+                ExecuteError::ToolChanged { .. } => 3,
                 ExecuteError::WorkDirectory { .. } => 4,
                 ExecuteError::Interrupted => 130,
             },

@@ -65,6 +65,14 @@ pub enum ExecuteError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A tool was exchanged while it ran, so that what it made belongs to no key.
+    #[error("{subject}: {} or one of its libraries was changed while the kernel was compiled; build again when the installation is done", tool.display())]
+    ToolChanged {
+        /// What was worked on.
+        subject: String,
+        /// The tool.
+        tool: PathBuf,
+    },
     /// A signal said to stop.
     #[error("interrupted")]
     Interrupted,

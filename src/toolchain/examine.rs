@@ -82,8 +82,8 @@ impl<'a> Examination<'a> {
     }
 
     /// Identifies a tool whose files have been read; its version is left open.
-    pub(super) fn identify(&self, Parts { name, path, files }: Parts) -> Result<Tool, Reason> {
-        let mut loaded = Vec::with_capacity(files.len());
+    pub(super) fn identify(&mut self, Parts { name, path, files }: Parts) -> Result<Tool, Reason> {
+        let mut watched = Vec::with_capacity(files.len());
         let mut identities = Vec::with_capacity(files.len());
         for Part { name, path } in files {
             let digest = *self
@@ -91,13 +91,12 @@ impl<'a> Examination<'a> {
                 .get(&path)
                 .ok_or_else(|| Reason::Changed { file: path.clone() })?;
             identities.push(FileIdentity { name, digest });
-            loaded.push(path);
+            watched.push(self.watch.watched(path));
         }
-        loaded.retain(|file| *file != path);
         Ok(Tool {
             name,
             path,
-            loaded,
+            files: watched,
             identity: Identity {
                 digest: fingerprint(&identities),
                 version: String::new(),

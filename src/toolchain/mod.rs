@@ -34,6 +34,8 @@ pub use llvm::{Candidate, Configured, Llvm, Search};
 pub use memo::Memo;
 pub use reason::{NotFound, Reason, Rejected};
 
+use stamp::Watched;
+
 use crate::digest::Digest;
 
 /// A tool's name. As an alias it is not borrowed from what is deserialised.
@@ -48,18 +50,22 @@ pub struct Tool {
     /// What is executed; absolute.
     #[serde(with = "stored_path")]
     pub path: PathBuf,
-    /// The other files that it consists of; absolute, in the order of `identity.files`.
-    #[serde(with = "stored_path::list")]
-    pub loaded: Vec<PathBuf>,
     /// What it is.
     pub identity: Identity,
+    /// Its files as they were when it was identified, in the order of `identity.files`.
+    files: Vec<Watched>,
 }
 
 impl Tool {
-    /// Every file that it consists of, the executed one first.
+    /// Every file that it consists of, the executed one first; absolute.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
-        let loaded = self.loaded.iter().map(PathBuf::as_path);
-        std::iter::once(self.path.as_path()).chain(loaded)
+        self.files.iter().map(Watched::path)
+    }
+
+    /// Whether all its files still look as they did when it was identified.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        stamp::all_hold(&self.files)
     }
 }
 

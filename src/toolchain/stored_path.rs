@@ -40,30 +40,3 @@ impl<'de> Visitor<'de> for PathVisitor {
         Ok(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
     }
 }
-
-/// Several paths.
-pub(super) mod list {
-    use std::path::{Path, PathBuf};
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[derive(Serialize)]
-    struct Borrowed<'a>(#[serde(serialize_with = "super::serialize")] &'a Path);
-
-    #[derive(Deserialize)]
-    struct Owned(#[serde(deserialize_with = "super::deserialize")] PathBuf);
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        paths: &[PathBuf],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(paths.iter().map(|path| Borrowed(path)))
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<PathBuf>, D::Error> {
-        let paths = Vec::<Owned>::deserialize(deserializer)?;
-        Ok(paths.into_iter().map(|Owned(path)| path).collect())
-    }
-}
