@@ -75,11 +75,6 @@ impl Options {
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !matches!(value, "false" | "FALSE" | "False" | "0"))
     }
-
-    /// An option's value as a number.
-    pub fn number(&self, name: &str) -> Option<u64> {
-        self.get(name).and_then(number)
-    }
 }
 
 fn number(text: &str) -> Option<u64> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::Expression;
-use crate::mlir::{Kind, Module, Operation as Op, Type, symbol_name};
+use crate::mlir::{Kind, Module, Operation as Op, Type};
 use crate::program::{Element, Operation};
 
 /// Where memory comes from.

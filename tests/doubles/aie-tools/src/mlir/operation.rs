@@ -140,12 +140,7 @@ impl<'s> Module<'s> {
     }
 }
 
-impl<'m, 's> Operation<'m, 's> {
-    /// The module that it is in.
-    pub fn module(&self) -> &'m Module<'s> {
-        self.module
-    }
-
+impl<'s> Operation<'_, 's> {
     /// The name without its dialect, if the dialect is one of mlir-aie's.
     pub fn aie_name(&self) -> Option<&'s str> {
         let (dialect, name) = self.name.split_once('.')?;

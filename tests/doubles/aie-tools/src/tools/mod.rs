@@ -12,7 +12,7 @@ mod xclbinutil;
 use std::io::Write as _;
 
 use crate::mlir::Diagnostic;
-use crate::run::{Exit, Result, Run, failure};
+use crate::run::{Exit, Run, failure};
 
 /// Runs the tool that this process is, and gives the exit code.
 pub fn run() -> u8 {
@@ -66,10 +66,4 @@ pub fn wanted_diagnostic(run: &Run) -> Option<Diagnostic> {
     let message = parts.next().unwrap_or("").trim();
     let message = message.strip_prefix("error:").unwrap_or(message).trim();
     Some(Diagnostic::new(line, column, message))
-}
-
-/// Ends a run that only wanted to know something: `--help` or `--version`.
-pub fn informed(text: &str) -> Result<bool> {
-    print(text);
-    Ok(true)
 }

@@ -229,8 +229,6 @@ impl Asked {
             return Ok(None);
         }
         let mut selected = Vec::new();
-        let mut plain = run.identity.clone();
-        plain.tool.clone_from(&run.identity.tool);
         let mut kept = Vec::new();
         for argument in &run.arguments {
             match argument.strip_prefix("--get-").filter(|_| dialect > 1) {
@@ -239,7 +237,7 @@ impl Asked {
             }
         }
         let filtered = Run {
-            identity: plain,
+            identity: run.identity.clone(),
             program: run.program.clone(),
             directory: run.directory.clone(),
             arguments: kept,
