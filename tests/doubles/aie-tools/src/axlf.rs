@@ -72,7 +72,10 @@ pub fn axlf(sections: &[Section], time: u64, uuid: [u8; 16]) -> Vec<u8> {
     }
     image.align(8);
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    let unique: String = time.to_le_bytes().map(|byte| format!("{byte:02x}")).concat();
+    let unique: String = time
+        .to_le_bytes()
+        .map(|byte| format!("{byte:02x}"))
+        .concat();
     let text = format!(
         r#"{MIRROR_START}{{"schema_version":{{"major":"1","minor":"0","patch":"0"}},"header":{{"Magic":"xclbin2","SignatureLength":"ffffffff","KeyBlock":"{}","UniqueID":"{unique}","TimeStamp":"{time}","FeatureRomTimeStamp":"0","Version":"\u0002.\u001A.0","Mode":"0","InterfaceUUID":"{}","PlatformVBNV":"","XclBinUUID":"{hex}","DebugBin":""}}{mirror}}}{}{MIRROR_END}"#,
         "f".repeat(512),
@@ -155,7 +158,14 @@ pub fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
 pub fn uuid_text(bytes: &[u8; 16]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or("");
-    [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
+    [
+        part(0..8),
+        part(8..12),
+        part(12..16),
+        part(16..20),
+        part(20..32),
+    ]
+    .join("-")
 }
 
 impl Partition {
@@ -181,7 +191,10 @@ impl Partition {
         }
         Some(Self {
             column_width: u16::try_from(partition.get("column_width")?.as_number()?).ok()?,
-            start_columns: starts.iter().filter_map(|s| s.as_number()?.try_into().ok()).collect(),
+            start_columns: starts
+                .iter()
+                .filter_map(|s| s.as_number()?.try_into().ok())
+                .collect(),
             pdis,
         })
     }
@@ -203,7 +216,9 @@ impl Partition {
         image.fill_to(0xc8);
         image.set(128, &0xc0u32.to_le_bytes());
         let starts = image.len();
-        self.start_columns.iter().for_each(|start| image.u16(*start));
+        self.start_columns
+            .iter()
+            .for_each(|start| image.u16(*start));
         array(&mut image, 40, self.start_columns.len(), starts);
         let mut entries = Image::default();
         for pdi in &self.pdis {
@@ -240,7 +255,9 @@ impl Partition {
         let u16_at = |at: usize| u32_at(data, at).map(|word| word as u16);
         let longs = |at: usize| -> Option<Vec<u64>> {
             let (count, from) = array(at)?;
-            (0..count.min(64)).map(|i| u64_at(data, from + 8 * i)).collect()
+            (0..count.min(64))
+                .map(|i| u64_at(data, from + 8 * i))
+                .collect()
         };
         let mut partition = Self {
             column_width: u16_at(32)?,

@@ -53,7 +53,10 @@ impl Image {
     pub fn name(&mut self, text: &str, width: usize) {
         let end = self.len() + width;
         let kept = text.as_bytes();
-        self.bytes(kept.get(..kept.len().min(width.saturating_sub(1))).unwrap_or_default());
+        self.bytes(
+            kept.get(..kept.len().min(width.saturating_sub(1)))
+                .unwrap_or_default(),
+        );
         self.fill_to(end);
     }
 

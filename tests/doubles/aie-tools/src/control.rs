@@ -29,14 +29,28 @@ impl Control {
     /// with these arguments.
     pub fn load(tool: &str, directory: &Path, earlier_runs: usize, arguments: &[String]) -> Self {
         let file = std::fs::read_to_string(directory.join(format!("{tool}.behaviour")));
-        let name = format!("AIE_DOUBLE_{}", tool.replace(['-', '.'], "_").to_uppercase());
+        let name = format!(
+            "AIE_DOUBLE_{}",
+            tool.replace(['-', '.'], "_").to_uppercase()
+        );
         let environment = std::env::var(name).unwrap_or_default();
         let control = Self::parse(&format!("{}\n{environment}", file.unwrap_or_default()));
-        let concerned = control.get("when").is_none_or(|text| arguments.iter().any(|a| a.contains(text)));
-        let early = control.number("runs").is_none_or(|runs| (earlier_runs as u64) < runs);
-        let asks = arguments.iter().any(|a| a.trim_start_matches('-').starts_with("version") || a.trim_start_matches('-').starts_with("help"));
+        let concerned = control
+            .get("when")
+            .is_none_or(|text| arguments.iter().any(|a| a.contains(text)));
+        let early = control
+            .number("runs")
+            .is_none_or(|runs| (earlier_runs as u64) < runs);
+        let asks = arguments.iter().any(|a| {
+            a.trim_start_matches('-').starts_with("version")
+                || a.trim_start_matches('-').starts_with("help")
+        });
         let probed = asks && control.get("probes").is_none();
-        if concerned && early && !probed { control } else { Self::default() }
+        if concerned && early && !probed {
+            control
+        } else {
+            Self::default()
+        }
     }
 
     /// The last value of `key`.
@@ -47,7 +61,10 @@ impl Control {
     /// All values of `key`, in order.
     pub fn all<'c>(&'c self, key: &str) -> impl DoubleEndedIterator<Item = &'c str> {
         let values = self.entries.iter().filter(move |(k, _)| k == key);
-        values.map(|(_, value)| value.as_str()).collect::<Vec<_>>().into_iter()
+        values
+            .map(|(_, value)| value.as_str())
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     /// The last value of `key` as a number.

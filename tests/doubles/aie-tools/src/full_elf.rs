@@ -176,7 +176,8 @@ impl Tables {
                     index
                 }
             };
-            self.rela.words(&[site.offset, index << 8 | site.scheme, site.addend]);
+            self.rela
+                .words(&[site.offset, index << 8 | site.scheme, site.addend]);
         }
     }
 }
@@ -251,8 +252,7 @@ pub fn full_elf(kernels: &[Kernel]) -> Result<Vec<u8>, Malformed> {
             number += 1;
         }
     }
-    finish(sections, tables, dynamic_at.unwrap_or(4), columns)
-        .ok_or(Malformed { offset: 0 })
+    finish(sections, tables, dynamic_at.unwrap_or(4), columns).ok_or(Malformed { offset: 0 })
 }
 
 /// Fills in the tables, adds the notes, and lays everything out.
@@ -262,9 +262,16 @@ fn finish(
     dynamic: usize,
     columns: u8,
 ) -> Option<Vec<u8>> {
-    let uid: Vec<u8> = sections.iter().flat_map(|section| section.data_if_loaded()).copied().collect();
+    let uid: Vec<u8> = sections
+        .iter()
+        .flat_map(|section| section.data_if_loaded())
+        .copied()
+        .collect();
     let notes = [
-        (".note.xrt.configuration", note(6, &u32::from(columns).to_le_bytes())),
+        (
+            ".note.xrt.configuration",
+            note(6, &u32::from(columns).to_le_bytes()),
+        ),
         (".note.xrt.UID", note(4, &md5(&uid))),
     ];
     for (name, data) in notes {
@@ -294,7 +301,12 @@ fn finish(
     }
     let mut names = Strings::new();
     let mut name_offsets = vec![0];
-    name_offsets.extend(sections.iter().skip(1).map(|section| names.add(&section.name)));
+    name_offsets.extend(
+        sections
+            .iter()
+            .skip(1)
+            .map(|section| names.add(&section.name)),
+    );
     let shstrtab = sections.get_mut(1)?;
     (shstrtab.kind, shstrtab.align, shstrtab.data) = (3, 1, names.0);
     Some(layout(sections, &name_offsets))
@@ -311,7 +323,10 @@ impl Section {
 }
 
 fn layout(mut sections: Vec<Section>, names: &[u32]) -> Vec<u8> {
-    let segments = 1 + sections.iter().filter(|section| section.is_loaded()).count();
+    let segments = 1 + sections
+        .iter()
+        .filter(|section| section.is_loaded())
+        .count();
     let mut image = Image::default();
     image.fill_to(52 + 32 * segments);
     let mut address = 0u32;
@@ -321,7 +336,11 @@ fn layout(mut sections: Vec<Section>, names: &[u32]) -> Vec<u8> {
         address = section.address + section.data.len() as u32;
         image.bytes(&section.data);
     }
-    for section in sections.iter_mut().skip(1).filter(|section| !section.is_loaded()) {
+    for section in sections
+        .iter_mut()
+        .skip(1)
+        .filter(|section| !section.is_loaded())
+    {
         section.offset = image.align(section.align as usize) as u32;
         image.bytes(&section.data);
     }

@@ -38,7 +38,8 @@ impl Identity {
     pub fn of(executable: &Path) -> Option<Self> {
         let mut file = File::open(executable).ok()?;
         let length = file.metadata().ok()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))
+            .ok()?;
         let mut tail = Vec::new();
         file.read_to_end(&mut tail).ok()?;
         let tail = String::from_utf8_lossy(&tail);

@@ -83,7 +83,12 @@ fn wheels(dialect: u8) -> [Wheel; 3] {
             package: "mlir_aie",
             distribution: "mlir_aie",
             version,
-            tools: vec![("aiecc", dialect), ("bootgen", 1), ("aie-hsaco", 1), ("aie-hsaco-dump", 1)],
+            tools: vec![
+                ("aiecc", dialect),
+                ("bootgen", 1),
+                ("aie-hsaco", 1),
+                ("aie-hsaco-dump", 1),
+            ],
         },
         Wheel {
             package: "llvm-aie",
@@ -114,15 +119,28 @@ fn build() -> io::Result<PathBuf> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--message-format=json", "--bin", "aie-tools", "--manifest-path"])
+        .args([
+            "build",
+            "--quiet",
+            "--message-format=json",
+            "--bin",
+            "aie-tools",
+            "--manifest-path",
+        ])
         .arg(manifest)
         .output()?;
     if !output.status.success() {
-        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+        return Err(io::Error::other(
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        ));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let executable = text.lines().filter_map(Json::parse).find_map(|message| {
-        message.get("executable")?.as_text().filter(|t| t.starts_with('/')).map(PathBuf::from)
+        message
+            .get("executable")?
+            .as_text()
+            .filter(|t| t.starts_with('/'))
+            .map(PathBuf::from)
     });
     executable.ok_or_else(|| io::Error::other("cargo built no aie-tools"))
 }
@@ -160,7 +178,11 @@ impl Installation {
         };
         for wheel in wheels(dialect) {
             for (tool, dialect) in &wheel.tools {
-                let path = installation.site_packages().join(wheel.package).join("bin").join(tool);
+                let path = installation
+                    .site_packages()
+                    .join(wheel.package)
+                    .join("bin")
+                    .join(tool);
                 installation.copy(&path, tool, *dialect, wheel.version)?;
             }
         }
@@ -199,8 +221,15 @@ impl Installation {
     /// The directories with programs, as a PATH: the wheels' and XRT's, not Peano's.
     pub fn search_path(&self) -> String {
         let site = self.site_packages();
-        let directories = [site.join("mlir_air/bin"), site.join("mlir_aie/bin"), self.root.join("xrt/bin")];
-        let texts: Vec<_> = directories.iter().map(|d| d.display().to_string()).collect();
+        let directories = [
+            site.join("mlir_air/bin"),
+            site.join("mlir_aie/bin"),
+            self.root.join("xrt/bin"),
+        ];
+        let texts: Vec<_> = directories
+            .iter()
+            .map(|d| d.display().to_string())
+            .collect();
         texts.join(":")
     }
 
@@ -303,7 +332,11 @@ impl Installation {
         let log = fs::read_to_string(self.beside(tool, "log")).unwrap_or_default();
         let texts = |json: Option<&Json>| -> Vec<String> {
             let items = json.map(Json::items).unwrap_or_default();
-            items.iter().filter_map(Json::as_text).map(str::to_owned).collect()
+            items
+                .iter()
+                .filter_map(Json::as_text)
+                .map(str::to_owned)
+                .collect()
         };
         let invocations = log.lines().filter_map(Json::parse).map(|line| Invocation {
             arguments: texts(line.get("argv")),
@@ -333,7 +366,10 @@ impl Installation {
     fn environment(&self) -> io::Result<()> {
         let bin = self.venv().join("bin");
         fs::create_dir_all(&bin)?;
-        fs::write(self.venv().join("pyvenv.cfg"), "home = /usr/bin\nversion = 3.12.3\n")?;
+        fs::write(
+            self.venv().join("pyvenv.cfg"),
+            "home = /usr/bin\nversion = 3.12.3\n",
+        )?;
         symlink("/usr/bin/python3", bin.join("python3"))?;
         symlink(SITE, self.root.join("site-packages"))?;
         let wrapper = format!(
@@ -350,18 +386,28 @@ impl Installation {
             let info = format!("{}-{}.dist-info", wheel.distribution, wheel.version);
             let directory = self.site_packages().join(&info);
             fs::create_dir_all(&directory)?;
-            let metadata = format!("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", wheel.distribution, wheel.version);
+            let metadata = format!(
+                "Metadata-Version: 2.1\nName: {}\nVersion: {}\n",
+                wheel.distribution, wheel.version
+            );
             fs::write(directory.join("METADATA"), &metadata)?;
             let mut record = String::new();
             for (tool, _) in &wheel.tools {
                 let path = self.path_of(wheel.package, tool);
                 if let Ok(bytes) = fs::read(path) {
                     let digest = base64(&Sha256::digest(&bytes));
-                    record.push_str(&format!("{}/bin/{tool},sha256={digest},{}\n", wheel.package, bytes.len()));
+                    record.push_str(&format!(
+                        "{}/bin/{tool},sha256={digest},{}\n",
+                        wheel.package,
+                        bytes.len()
+                    ));
                 }
             }
             let digest = base64(&Sha256::digest(metadata.as_bytes()));
-            record.push_str(&format!("{info}/METADATA,sha256={digest},{}\n{info}/RECORD,,\n", metadata.len()));
+            record.push_str(&format!(
+                "{info}/METADATA,sha256={digest},{}\n{info}/RECORD,,\n",
+                metadata.len()
+            ));
             fs::write(directory.join("RECORD"), record)?;
         }
         Ok(())
@@ -374,11 +420,17 @@ fn base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
         let mut group = [0u8; 4];
-        group.iter_mut().skip(1).zip(chunk).for_each(|(to, from)| *to = *from);
+        group
+            .iter_mut()
+            .skip(1)
+            .zip(chunk)
+            .for_each(|(to, from)| *to = *from);
         let bits = u32::from_be_bytes(group);
         for index in 0..=chunk.len() {
             let digit = (bits >> (18 - 6 * index)) & 63;
-            text.push(char::from(DIGITS.get(digit as usize).copied().unwrap_or(b'A')));
+            text.push(char::from(
+                DIGITS.get(digit as usize).copied().unwrap_or(b'A'),
+            ));
         }
     }
     text

@@ -1,6 +1,11 @@
 //! MD5 (RFC 1321): aiebu-asm's `.note.xrt.UID` is the MD5 of the sections that are loaded.
 
-const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
+const SHIFTS: [[u32; 4]; 4] = [
+    [7, 12, 17, 22],
+    [5, 9, 14, 20],
+    [4, 11, 16, 23],
+    [6, 10, 15, 21],
+];
 
 fn constant(index: u32) -> u32 {
     // The table of RFC 1321: the integer part of 2^32 times the sine of the step's number.
@@ -27,13 +32,21 @@ fn block(state: [u32; 4], bytes: &[u8]) -> [u32; 4] {
             .wrapping_add(mixed)
             .wrapping_add(constant(step))
             .wrapping_add(word(bytes, index as usize));
-        let round = SHIFTS.get((step / 16) as usize).copied().unwrap_or_default();
+        let round = SHIFTS
+            .get((step / 16) as usize)
+            .copied()
+            .unwrap_or_default();
         let shift = round.get((step % 4) as usize).copied().unwrap_or_default();
         (a, d, c) = (d, c, b);
         b = b.wrapping_add(sum.rotate_left(shift));
     }
     let [p, q, r, s] = state;
-    [p.wrapping_add(a), q.wrapping_add(b), r.wrapping_add(c), s.wrapping_add(d)]
+    [
+        p.wrapping_add(a),
+        q.wrapping_add(b),
+        r.wrapping_add(c),
+        s.wrapping_add(d),
+    ]
 }
 
 /// The MD5 of `bytes`.

@@ -73,7 +73,8 @@ impl Options {
 
     /// Whether a flag is set.
     pub fn flag(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| !matches!(value, "false" | "FALSE" | "False" | "0"))
+        self.get(name)
+            .is_some_and(|value| !matches!(value, "false" | "FALSE" | "False" | "0"))
     }
 }
 
@@ -97,7 +98,9 @@ pub enum Unknown {
 fn expanded(arguments: &[String]) -> Vec<String> {
     let mut all = Vec::new();
     for argument in arguments {
-        let file = argument.strip_prefix('@').and_then(|path| std::fs::read_to_string(path).ok());
+        let file = argument
+            .strip_prefix('@')
+            .and_then(|path| std::fs::read_to_string(path).ok());
         match file {
             Some(text) => all.extend(words(&text)),
             None => all.push(argument.clone()),
@@ -181,14 +184,22 @@ pub fn parse(run: &Run, specs: &'static [Spec], unknown: Unknown) -> Result<Opti
         if value.is_none() && spec.takes != Takes::Flag {
             value = rest.next().cloned();
             if value.is_none() {
-                errors.push(format!("{name}: for the {} option: requires a value!", shown(spec.name)));
+                errors.push(format!(
+                    "{name}: for the {} option: requires a value!",
+                    shown(spec.name)
+                ));
                 continue;
             }
         }
         let value = value.unwrap_or_else(|| "true".to_owned());
         match refusal(spec, &value) {
-            Some(text) => errors.push(format!("{name}: for the {} option: {text}", shown(spec.name))),
-            None => options.values.push((spec.alias.unwrap_or(spec.name), value)),
+            Some(text) => errors.push(format!(
+                "{name}: for the {} option: {text}",
+                shown(spec.name)
+            )),
+            None => options
+                .values
+                .push((spec.alias.unwrap_or(spec.name), value)),
         }
     }
     if errors.is_empty() {
@@ -203,7 +214,9 @@ fn shown(name: &str) -> String {
 }
 
 fn refusal(spec: &Spec, value: &str) -> Option<String> {
-    let boolean = ["true", "TRUE", "True", "1", "false", "FALSE", "False", "0", ""];
+    let boolean = [
+        "true", "TRUE", "True", "1", "false", "FALSE", "False", "0", "",
+    ];
     match spec.takes {
         Takes::Flag if !boolean.contains(&value) => Some(format!(
             "'{value}' is invalid value for boolean argument! Try 0 or 1"
@@ -220,12 +233,18 @@ fn refusal(spec: &Spec, value: &str) -> Option<String> {
 
 fn unknown_option(run: &Run, argument: &str, key: &str, specs: &[Spec]) -> String {
     let (name, program) = (run.name(), &run.program);
-    let mut text = format!("{name}: Unknown command line argument '{argument}'.  Try: '{program} --help'");
+    let mut text =
+        format!("{name}: Unknown command line argument '{argument}'.  Try: '{program} --help'");
     let nearest = specs.iter().min_by_key(|spec| distance(spec.name, key));
     if let Some(nearest) = nearest {
-        let value = argument.split_once('=').map(|(_, value)| format!("={value}"));
+        let value = argument
+            .split_once('=')
+            .map(|(_, value)| format!("={value}"));
         let value = value.unwrap_or_default();
-        text.push_str(&format!("\n{name}: Did you mean '{}{value}'?", shown(nearest.name)));
+        text.push_str(&format!(
+            "\n{name}: Did you mean '{}{value}'?",
+            shown(nearest.name)
+        ));
     }
     text
 }

@@ -108,7 +108,10 @@ impl Run {
         match control.get("hang") {
             Some("child") => {
                 // A child that holds the pipes open and outlives a parent that is killed alone.
-                let child = Command::new("/bin/sleep").arg("3600").stdin(Stdio::null()).status();
+                let child = Command::new("/bin/sleep")
+                    .arg("3600")
+                    .stdin(Stdio::null())
+                    .status();
                 drop(child);
                 sleep(3_600_000);
             }
@@ -149,7 +152,9 @@ impl Run {
     /// tools, a failure to write is printed and forgotten.
     pub fn deliver(&self, kind: &str, path: &Path, bytes: &[u8]) {
         let control = &self.control;
-        let concerned = control.get("only").is_none_or(|only| only.split(',').any(|k| k.trim() == kind));
+        let concerned = control
+            .get("only")
+            .is_none_or(|only| only.split(',').any(|k| k.trim() == kind));
         if !concerned {
             self.write(path, bytes);
             return;
@@ -163,13 +168,23 @@ impl Run {
             Some("missing" | "stale") => return,
             Some("empty") => bytes.clear(),
             Some("truncated") => bytes.truncate(bytes.len() / 2),
-            Some("garbage") => bytes = b"not an artifact ".iter().copied().cycle().take(bytes.len()).collect(),
+            Some("garbage") => {
+                bytes = b"not an artifact "
+                    .iter()
+                    .copied()
+                    .cycle()
+                    .take(bytes.len())
+                    .collect()
+            }
             Some("directory") => {
                 let _ = fs::create_dir_all(path);
                 return;
             }
             Some("unwritable") => {
-                self.say(&format!("could not open output file '{}': Permission denied", path.display()));
+                self.say(&format!(
+                    "could not open output file '{}': Permission denied",
+                    path.display()
+                ));
                 return;
             }
             _ => {}
@@ -205,7 +220,9 @@ impl Run {
     pub fn on_path(&self, name: &str) -> Option<PathBuf> {
         let path = std::env::var_os("PATH")?;
         let candidates = std::env::split_paths(&path).map(|directory| directory.join(name));
-        candidates.into_iter().find(|candidate| is_executable(candidate))
+        candidates
+            .into_iter()
+            .find(|candidate| is_executable(candidate))
     }
 
     /// Finds a program beside this one, or on PATH.
@@ -229,7 +246,10 @@ pub fn is_executable(path: &Path) -> bool {
 /// # Errors
 /// It cannot be started.
 pub fn execute(program: &Path, arguments: &[impl AsRef<OsStr>]) -> io::Result<ExitStatus> {
-    Command::new(program).args(arguments).stdin(Stdio::null()).status()
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .status()
 }
 
 /// The content of a file, or of standard input for `-`.
@@ -285,7 +305,9 @@ fn apply_patch(bytes: &mut [u8], patch: &str) {
     };
     let digits = hex.trim().as_bytes();
     for (index, pair) in digits.chunks_exact(2).enumerate() {
-        let value = std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
+        let value = std::str::from_utf8(pair)
+            .ok()
+            .and_then(|p| u8::from_str_radix(p, 16).ok());
         if let (Some(place), Some(value)) = (bytes.get_mut(offset + index), value) {
             *place = value;
         }
@@ -297,7 +319,9 @@ fn log(directory: &Path, tool: &str, program: &str, arguments: &[String]) -> usi
     let path = directory.join(format!("{tool}.log"));
     let earlier = fs::read_to_string(&path).map_or(0, |log| log.lines().count());
     let cwd = std::env::current_dir().unwrap_or_default();
-    let mut names: Vec<_> = std::env::vars_os().map(|(k, _)| k.to_string_lossy().into_owned()).collect();
+    let mut names: Vec<_> = std::env::vars_os()
+        .map(|(k, _)| k.to_string_lossy().into_owned())
+        .collect();
     names.sort();
     let list = |items: &[String]| Json::Array(items.iter().map(text).collect());
     let line = object([

@@ -120,7 +120,11 @@ impl Instruction {
 impl Stream {
     /// The stream's bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        let body: Vec<u32> = self.instructions.iter().flat_map(Instruction::words).collect();
+        let body: Vec<u32> = self
+            .instructions
+            .iter()
+            .flat_map(Instruction::words)
+            .collect();
         let count = self.instructions.len() as u32;
         let header = [
             self.generation.word(),
@@ -149,7 +153,8 @@ impl Stream {
         let word = |index: usize| {
             let four = bytes.get(index * 4..index * 4 + 4);
             let four = four.and_then(|four| four.try_into().ok());
-            four.map(u32::from_le_bytes).ok_or(Malformed { offset: index * 4 })
+            four.map(u32::from_le_bytes)
+                .ok_or(Malformed { offset: index * 4 })
         };
         let generation = match word(0)? {
             0x0603_0100 => Generation::Npu1,
@@ -193,9 +198,13 @@ fn instruction(
         1 => {
             let size = word(at + 3)? as usize;
             if size < 16 || size % 4 != 0 {
-                return Err(Malformed { offset: at * 4 + 12 });
+                return Err(Malformed {
+                    offset: at * 4 + 12,
+                });
             }
-            let words = (at + 4..at + size / 4).map(word).collect::<Result<_, _>>()?;
+            let words = (at + 4..at + size / 4)
+                .map(word)
+                .collect::<Result<_, _>>()?;
             Instruction::BlockWrite {
                 address: word(at + 2)?,
                 words,

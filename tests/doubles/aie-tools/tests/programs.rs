@@ -1,5 +1,10 @@
 //! What a kernel computes: the program in the stream, executed, against plain arithmetic.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
 
 mod common;
 
@@ -20,7 +25,12 @@ fn bf16(value: f32) -> [u8; 2] {
 fn aie_program(scene: &Scene, text: &str) -> Program {
     scene.file("k.mlir", text);
     let path = format!("--peano={}", scene.tools.peano().display());
-    scene.run("aiecc", &["--get-npu-insts", "--npu-insts-name=k.bin", &path, "k.mlir"]).ok();
+    scene
+        .run(
+            "aiecc",
+            &["--get-npu-insts", "--npu-insts-name=k.bin", &path, "k.mlir"],
+        )
+        .ok();
     Program::of_stream(&Stream::parse(&scene.read("k.bin")).unwrap()).unwrap()
 }
 
@@ -29,17 +39,42 @@ fn linalg_program(scene: &Scene, text: &str, grid: &str) -> Program {
     lower(scene, text, grid);
     let peano = format!("--peano={}", scene.tools.peano().display());
     scene
-        .run("aircc", &["--device", "npu2", "--no-xchesscc", "--no-xbridge", "--output-format", "xclbin", "-i", "k.bin", "-o", "k.xclbin", &peano, "air.mlir"])
+        .run(
+            "aircc",
+            &[
+                "--device",
+                "npu2",
+                "--no-xchesscc",
+                "--no-xbridge",
+                "--output-format",
+                "xclbin",
+                "-i",
+                "k.bin",
+                "-o",
+                "k.xclbin",
+                &peano,
+                "air.mlir",
+            ],
+        )
         .ok();
     Program::of_stream(&Stream::parse(&scene.read("k.bin")).unwrap()).unwrap()
 }
 
 fn lower(scene: &Scene, text: &str, grid: &str) {
     scene.file("k.mlir", text);
-    let transform = format!("--air-transform=filename={}", scene.tools.transform().display());
-    scene.run("air-opt", &[&transform, "k.mlir", "-o", "1.mlir"]).ok();
-    let pipeline = format!("--pass-pipeline=builtin.module(func.func(air-wrap-func-with-parallel{{loop-bounds={grid}}}),air-par-to-launch{{depth=0 has-air-segment=true}},canonicalize,cse,air-copy-to-dma)");
-    scene.run("air-opt", &[&pipeline, "1.mlir", "-o", "air.mlir"]).ok();
+    let transform = format!(
+        "--air-transform=filename={}",
+        scene.tools.transform().display()
+    );
+    scene
+        .run("air-opt", &[&transform, "k.mlir", "-o", "1.mlir"])
+        .ok();
+    let pipeline = format!(
+        "--pass-pipeline=builtin.module(func.func(air-wrap-func-with-parallel{{loop-bounds={grid}}}),air-par-to-launch{{depth=0 has-air-segment=true}},canonicalize,cse,air-copy-to-dma)"
+    );
+    scene
+        .run("air-opt", &[&pipeline, "1.mlir", "-o", "air.mlir"])
+        .ok();
 }
 
 fn run(program: &Program, arguments: &mut [Vec<u8>], variables: &[u8]) -> Result<(), CannotRun> {
@@ -66,14 +101,22 @@ fn cores_add_and_multiply() {
     let add = aie_program(&scene, &core_design("arith.addf", "f32"));
     let x: Vec<f32> = (0..1024).map(|i| i as f32 * 0.1).collect();
     let y: Vec<f32> = (0..1024).map(|i| 7.0 - i as f32).collect();
-    let mut arguments = [bytes(&x, f32::to_le_bytes), bytes(&y, f32::to_le_bytes), vec![0; 4096]];
+    let mut arguments = [
+        bytes(&x, f32::to_le_bytes),
+        bytes(&y, f32::to_le_bytes),
+        vec![0; 4096],
+    ];
     run(&add, &mut arguments, &[]).unwrap();
     let sums: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x + y).collect();
     assert_eq!(arguments[2], bytes(&sums, f32::to_le_bytes));
 
     let multiply = aie_program(&scene, &core_design("arith.muli", "i16"));
     let x: Vec<i16> = (0..1024).map(|i| i * 31).collect();
-    let mut arguments = [bytes(&x, i16::to_le_bytes), bytes(&x, i16::to_le_bytes), vec![0; 2048]];
+    let mut arguments = [
+        bytes(&x, i16::to_le_bytes),
+        bytes(&x, i16::to_le_bytes),
+        vec![0; 2048],
+    ];
     run(&multiply, &mut arguments, &[]).unwrap();
     let products: Vec<i16> = x.iter().map(|x| x.wrapping_mul(*x)).collect();
     assert_eq!(arguments[2], bytes(&products, i16::to_le_bytes));
@@ -83,18 +126,40 @@ fn cores_add_and_multiply() {
 fn an_external_variable_scales() {
     let scene = Scene::new(3);
     let text = core_design("arith.muli", "i32")
-        .replace("module {\n", "module {\n  aiex.scratchpad_parameter @scale : i32\n")
-        .replace("%y = memref.load %bm[%i] : memref<1024xi32>", "%y = aiex.read_scratchpad_parameter @scale : i32")
-        .replace("      aiex.npu.dma_memcpy_nd(%x", "      aiex.sync_scratchpad_parameters_from_host\n      aiex.npu.dma_memcpy_nd(%x");
+        .replace(
+            "module {\n",
+            "module {\n  aiex.scratchpad_parameter @scale : i32\n",
+        )
+        .replace(
+            "%y = memref.load %bm[%i] : memref<1024xi32>",
+            "%y = aiex.read_scratchpad_parameter @scale : i32",
+        )
+        .replace(
+            "      aiex.npu.dma_memcpy_nd(%x",
+            "      aiex.sync_scratchpad_parameters_from_host\n      aiex.npu.dma_memcpy_nd(%x",
+        );
     let program = aie_program(&scene, &text);
     let x: Vec<i32> = (0..1024).collect();
     let mut arguments = [bytes(&x, i32::to_le_bytes), vec![0; 4096], vec![0; 4096]];
     run(&program, &mut arguments, &(-3i32).to_le_bytes()).unwrap();
     let expected: Vec<i32> = x.iter().map(|x| x * -3).collect();
     assert_eq!(arguments[2], bytes(&expected, i32::to_le_bytes));
-    assert!(matches!(run(&program, &mut arguments, &[]), Err(CannotRun::Missing(Operand::Variable(0)))));
+    assert!(matches!(
+        run(&program, &mut arguments, &[]),
+        Err(CannotRun::Missing(Operand::Variable(0)))
+    ));
     // In a full ELF the memory of the variables is a symbol, patched with an address.
-    scene.run("aiecc", &["--get-full-elf", "--get-scratchpad-parameters", &format!("--peano={}", scene.tools.peano().display()), "k.mlir"]).ok();
+    scene
+        .run(
+            "aiecc",
+            &[
+                "--get-full-elf",
+                "--get-scratchpad-parameters",
+                &format!("--peano={}", scene.tools.peano().display()),
+                "k.mlir",
+            ],
+        )
+        .ok();
     let elf = scene.read("aie.elf");
     assert!(elf.windows(17).any(|w| w == b"\0scratch-pad-ctrl"));
     assert_eq!(scene.read("params.txt"), b"1\nscale 0 i32 core\n");
@@ -147,16 +212,27 @@ fn a_linalg_kernel_keeps_its_meaning_through_all_tools() {
 fn multiply_add_in_another_precision_is_rounded_as_written() {
     let scene = Scene::new(3);
     let body = "arith.extf %a : bf16 to f32\n    %wide = arith.extf %b : bf16 to f32\n    %f = math.fma %s, %wide, %wide : f32\n    %t = arith.truncf %f : f32 to bf16";
-    let text = TILED_ADD.replace("BODY", body).replace("linalg.yield %s", "linalg.yield %t");
+    let text = TILED_ADD
+        .replace("BODY", body)
+        .replace("linalg.yield %s", "linalg.yield %t");
     let program = linalg_program(&scene, &text, "1,1,1");
-    let (x, y) = (vec![1.5f32; 256], (0..256).map(|i| (i / 2) as f32).collect::<Vec<_>>());
+    let (x, y) = (
+        vec![1.5f32; 256],
+        (0..256).map(|i| (i / 2) as f32).collect::<Vec<_>>(),
+    );
     let mut arguments = vec![bytes(&x, bf16), bytes(&y, bf16), vec![0; 512]];
     run(&program, &mut arguments, &[]).unwrap();
-    let got: Vec<f32> = arguments[2].chunks(2).map(|c| f32::from_bits(u32::from(u16::from_le_bytes([c[0], c[1]])) << 16)).collect();
+    let got: Vec<f32> = arguments[2]
+        .chunks(2)
+        .map(|c| f32::from_bits(u32::from(u16::from_le_bytes([c[0], c[1]])) << 16))
+        .collect();
     for (index, (got, y)) in got.iter().zip(&y).enumerate() {
         // bf16 has 8 bits of precision; 2.5 * 127 needs 9: half to even.
         let exact = 1.5 * y + y;
-        assert!((got - exact).abs() <= exact * 0.004, "{index}: {got} for {exact}");
+        assert!(
+            (got - exact).abs() <= exact * 0.004,
+            "{index}: {got} for {exact}"
+        );
     }
 }
 
@@ -192,12 +268,18 @@ func.func @mm(%a: memref<*xi8>, %b: memref<*xi8>, %c: memref<*xi32>,
     let (m, n, k) = (32usize, 16usize, 32usize);
     let a: Vec<i8> = (0..m * k).map(|i| (i % 251) as i8).collect();
     let b: Vec<i8> = (0..k * n).map(|i| (i % 127) as i8 - 60).collect();
-    let mut arguments = vec![bytes(&a, i8::to_le_bytes), bytes(&b, i8::to_le_bytes), vec![0xff; m * n * 4]];
+    let mut arguments = vec![
+        bytes(&a, i8::to_le_bytes),
+        bytes(&b, i8::to_le_bytes),
+        vec![0xff; m * n * 4],
+    ];
     run(&program, &mut arguments, &[]).unwrap();
     let mut expected = vec![0i32; m * n];
     for i in 0..m {
         for j in 0..n {
-            expected[i * n + j] = (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(b[p * n + j])).sum();
+            expected[i * n + j] = (0..k)
+                .map(|p| i32::from(a[i * k + p]) * i32::from(b[p * n + j]))
+                .sum();
         }
     }
     assert_eq!(arguments[2], bytes(&expected, i32::to_le_bytes));
@@ -230,7 +312,20 @@ func.func @double(%x: memref<512xi32>, %y: memref<512xi32>) {
     let scene = Scene::new(3);
     scene.file("air.mlir", text);
     let peano = format!("--peano={}", scene.tools.peano().display());
-    scene.run("aircc", &["--device=npu1", "-i", "k.bin", "-o", "k.xclbin", &peano, "air.mlir"]).ok();
+    scene
+        .run(
+            "aircc",
+            &[
+                "--device=npu1",
+                "-i",
+                "k.bin",
+                "-o",
+                "k.xclbin",
+                &peano,
+                "air.mlir",
+            ],
+        )
+        .ok();
     let program = Program::of_stream(&Stream::parse(&scene.read("k.bin")).unwrap()).unwrap();
     let x: Vec<i32> = (0..512).collect();
     let mut arguments = vec![bytes(&x, i32::to_le_bytes), vec![0; 2048]];
@@ -247,7 +342,11 @@ fn what_is_not_understood_is_opaque_and_still_told_apart() {
     assert_eq!(program.steps, None);
     let pdi = |scene: &Scene| scene.read("air_project/main.pdi");
     let first = pdi(&scene);
-    linalg_program(&scene, &TILED_ADD.replace("BODY", "math.tanh %a : bf16"), "1,1,1");
+    linalg_program(
+        &scene,
+        &TILED_ADD.replace("BODY", "math.tanh %a : bf16"),
+        "1,1,1",
+    );
     assert_ne!(pdi(&scene), first);
 }
 
@@ -261,14 +360,22 @@ fn any_program_survives_its_encoding() {
                 operation: Operation::Fma,
                 element: Element::F32,
                 result: Operand::Temporary(0),
-                operands: [Operand::Argument(0), Operand::Constant(1.5f32.to_bits()), Operand::Variable(2)],
+                operands: [
+                    Operand::Argument(0),
+                    Operand::Constant(1.5f32.to_bits()),
+                    Operand::Variable(2),
+                ],
                 dimensions: [0; 3],
             },
             Step {
                 operation: Operation::MatMul,
                 element: Element::F32,
                 result: Operand::Argument(2),
-                operands: [Operand::Argument(0), Operand::Temporary(0), Operand::Constant(0)],
+                operands: [
+                    Operand::Argument(0),
+                    Operand::Temporary(0),
+                    Operand::Constant(0),
+                ],
                 dimensions: [1, 2, 3],
             },
         ]),
@@ -278,5 +385,8 @@ fn any_program_survives_its_encoding() {
     for length in 0..words.len() {
         assert!(Program::from_words(&words[..length]).is_err(), "{length}");
     }
-    assert_eq!(Program::from_words(&Program::opaque(3).words()), Ok(Program::opaque(3)));
+    assert_eq!(
+        Program::from_words(&Program::opaque(3).words()),
+        Ok(Program::opaque(3))
+    );
 }

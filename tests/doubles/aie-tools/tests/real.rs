@@ -1,5 +1,10 @@
 //! The doubles against artifacts that real tools made of the same designs.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
 
 mod common;
 
@@ -16,7 +21,11 @@ const DESIGNS: [&str; 3] = ["copy_npu1", "copy_npu2", "copy_npu2_4col"];
 /// A scene in which a real design was compiled to everything that the first dialect makes.
 fn compiled(design: &str) -> Scene {
     let scene = Scene::new(1);
-    fs::copy(real(design).join("kernel.mlir"), scene.work.join("kernel.mlir")).unwrap();
+    fs::copy(
+        real(design).join("kernel.mlir"),
+        scene.work.join("kernel.mlir"),
+    )
+    .unwrap();
     scene
         .run(
             "aiecc",
@@ -72,12 +81,17 @@ fn xclbins_differ_from_real_ones_where_two_real_ones_differ() {
         let made = compiled(design).read("design.xclbin");
         let expected = fs::read(real(design).join("design.xclbin")).unwrap();
         assert_eq!(made.len(), expected.len(), "{design}");
-        let mirror = expected.windows(8).rposition(|w| w == b"\"header\"").unwrap();
+        let mirror = expected
+            .windows(8)
+            .rposition(|w| w == b"\"header\"")
+            .unwrap();
         let random = [296..300, 312..316, 416..432, 2032..2048];
         for (at, (a, b)) in made.iter().zip(&expected).enumerate() {
             let allowed = random.iter().any(|range| range.contains(&at));
             // UniqueID, TimeStamp and XclBinUUID in the mirror.
-            let mirrored = (mirror..mirror + 900).contains(&at) && a.is_ascii_hexdigit() && b.is_ascii_hexdigit();
+            let mirrored = (mirror..mirror + 900).contains(&at)
+                && a.is_ascii_hexdigit()
+                && b.is_ascii_hexdigit();
             assert!(a == b || allowed || mirrored, "{design}: byte {at}");
         }
     }
@@ -100,16 +114,30 @@ fn structure(file: &Path) -> Vec<String> {
     for line in readelf(file).lines() {
         let line = line.trim();
         // [ n] NAME TYPE address offset size …: keep number, name, type and what follows the size.
-        let words: Vec<_> = line.trim_start_matches(['[', ' ']).split_whitespace().collect();
+        let words: Vec<_> = line
+            .trim_start_matches(['[', ' '])
+            .split_whitespace()
+            .collect();
         if line.starts_with('[') && words.len() > 9 && words[1].starts_with('.') {
-            let fixed = words[1].starts_with(".pdi") || words[1].starts_with(".note") || words[1].starts_with(".dyn");
+            let fixed = words[1].starts_with(".pdi")
+                || words[1].starts_with(".note")
+                || words[1].starts_with(".dyn");
             let size = if fixed { words[5] } else { "" };
             lines.push([words[0], words[1], words[2], size, &words[6..].join(" ")].join(" "));
         } else if line.starts_with("LOAD") {
-            lines.push(line.split_whitespace().skip(6).collect::<Vec<_>>().join(" "));
+            lines.push(
+                line.split_whitespace()
+                    .skip(6)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            );
         } else if line.contains("description data") && line.matches(' ').count() > 10 {
             // The UID is a digest of the sections.
-        } else if !line.contains("Start of section headers") && !line.contains("starting at offset") && !line.contains("Dynamic section at") && !line.contains("Relocation section") {
+        } else if !line.contains("Start of section headers")
+            && !line.contains("starting at offset")
+            && !line.contains("Dynamic section at")
+            && !line.contains("Relocation section")
+        {
             lines.push(line.to_owned());
         }
     }
@@ -121,7 +149,11 @@ fn full_elfs_have_the_structure_of_real_ones() {
     for design in ["copy_npu2", "copy_npu2_4col", "two_kernels_npu2"] {
         for dialect in [1, 3] {
             let scene = Scene::new(dialect);
-            fs::copy(real(design).join("kernel.mlir"), scene.work.join("kernel.mlir")).unwrap();
+            fs::copy(
+                real(design).join("kernel.mlir"),
+                scene.work.join("kernel.mlir"),
+            )
+            .unwrap();
             let ask: &[&str] = match dialect {
                 1 => &["--no-xchesscc", "--generate-full-elf", "kernel.mlir"],
                 _ => &["--get-full-elf", "kernel.mlir"],
@@ -144,7 +176,11 @@ fn the_assembler_makes_real_elfs_of_real_inputs() {
         let config = fs::read(source.join("full_elf_config.json")).unwrap();
         scene.file("full_elf_config.json", config);
         for (number, (device, sequence)) in kernels.iter().enumerate() {
-            fs::copy(source.join("design.pdi"), scene.work.join(format!("{device}.pdi"))).unwrap();
+            fs::copy(
+                source.join("design.pdi"),
+                scene.work.join(format!("{device}.pdi")),
+            )
+            .unwrap();
             // The control code of an ELF numbers its PDI.
             let insts = fs::read(source.join("insts.bin")).unwrap();
             let mut stream = Stream::parse(&insts).unwrap();
@@ -156,7 +192,17 @@ fn the_assembler_makes_real_elfs_of_real_inputs() {
             scene.file(&format!("{device}_{sequence}.bin"), stream.bytes());
         }
         scene
-            .run("aiebu-asm", &["-t", "aie2_config", "-j", "full_elf_config.json", "-o", "made.elf"])
+            .run(
+                "aiebu-asm",
+                &[
+                    "-t",
+                    "aie2_config",
+                    "-j",
+                    "full_elf_config.json",
+                    "-o",
+                    "made.elf",
+                ],
+            )
             .ok();
         let expected = fs::read(source.join("aie.elf")).unwrap();
         assert!(scene.read("made.elf") == expected, "{design}");
@@ -168,7 +214,11 @@ fn the_assembler_makes_the_real_elf_of_two_kernels() {
     let scene = Scene::new(1);
     let source = real("two_kernels_npu2");
     let elf = fs::read(source.join("aie.elf")).unwrap();
-    fs::copy(source.join("full_elf_config.json"), scene.work.join("config.json")).unwrap();
+    fs::copy(
+        source.join("full_elf_config.json"),
+        scene.work.join("config.json"),
+    )
+    .unwrap();
     // The sections of the real file, at the places that llvm-readelf gives.
     for (name, offset, size) in [
         ("first.pdi", 0x120, 0x370),
@@ -178,7 +228,12 @@ fn the_assembler_makes_the_real_elf_of_two_kernels() {
     ] {
         scene.file(name, &elf[offset..offset + size]);
     }
-    scene.run("aiebu-asm", &["-t", "aie2_config", "-j", "config.json", "-o", "made.elf"]).ok();
+    scene
+        .run(
+            "aiebu-asm",
+            &["-t", "aie2_config", "-j", "config.json", "-o", "made.elf"],
+        )
+        .ok();
     assert!(scene.read("made.elf") == elf);
 }
 
@@ -186,7 +241,11 @@ fn the_assembler_makes_the_real_elf_of_two_kernels() {
 fn the_configuration_of_a_full_elf_is_the_real_one() {
     for design in ["copy_npu2", "two_kernels_npu2"] {
         let scene = Scene::new(2);
-        fs::copy(real(design).join("kernel.mlir"), scene.work.join("kernel.mlir")).unwrap();
+        fs::copy(
+            real(design).join("kernel.mlir"),
+            scene.work.join("kernel.mlir"),
+        )
+        .unwrap();
         scene.run("aiecc", &["--get-full-elf", "kernel.mlir"]).ok();
         let made = String::from_utf8(scene.read("kernel.mlir.prj/full_elf_config.json")).unwrap();
         let tmpdir = scene.work.join("kernel.mlir.prj");

@@ -41,8 +41,18 @@ impl Part {
     /// The part of that name, or of that number in the generic form.
     pub fn named(name: &str) -> Option<Self> {
         const NUMBERED: [&str; 12] = [
-            "npu1", "npu1_1col", "npu1_2col", "npu1_3col", "npu2", "npu2_1col", "npu2_2col",
-            "npu2_3col", "npu2_4col", "npu2_5col", "npu2_6col", "npu2_7col",
+            "npu1",
+            "npu1_1col",
+            "npu1_2col",
+            "npu1_3col",
+            "npu2",
+            "npu2_1col",
+            "npu2_2col",
+            "npu2_3col",
+            "npu2_4col",
+            "npu2_5col",
+            "npu2_6col",
+            "npu2_7col",
         ];
         let name = match name.parse::<usize>() {
             Ok(number) => NUMBERED.get(number.checked_sub(4)?)?,
@@ -157,8 +167,14 @@ impl Device {
         let Some((tile, sends)) = self.shim(name) else {
             return 0;
         };
-        let names = self.fifos.iter().map(|f| &f.name).chain(self.allocations.iter().map(|a| &a.0));
-        let mut same: Vec<&String> = names.filter(|n| self.shim(n) == Some((tile, sends))).collect();
+        let names = self
+            .fifos
+            .iter()
+            .map(|f| &f.name)
+            .chain(self.allocations.iter().map(|a| &a.0));
+        let mut same: Vec<&String> = names
+            .filter(|n| self.shim(n) == Some((tile, sends)))
+            .collect();
         same.dedup();
         same.iter().position(|n| *n == name).unwrap_or(0) as u32
     }

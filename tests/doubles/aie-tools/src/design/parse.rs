@@ -67,12 +67,18 @@ fn device(
                 let tile = op.operands().first().and_then(|t| tiles.get(t)).copied();
                 let sends = op.inner().any(|i| module.text(i) == "MM2S");
                 let name = op.symbol().unwrap_or("").to_owned();
-                device.allocations.push((name, tile.unwrap_or((0, 0)), sends));
+                device
+                    .allocations
+                    .push((name, tile.unwrap_or((0, 0)), sends));
             }
             Some("core") => device.cores.push(core(&op, &tiles)),
             Some("runtime_sequence") => device.sequences.push(sequence(module, &op)),
             None if op.name == "func.func" => {
-                let links = op.strings("link_with").into_iter().map(str::to_owned).collect();
+                let links = op
+                    .strings("link_with")
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect();
                 functions.insert(op.symbol().unwrap_or(""), links);
                 let private = op.inner().any(|i| module.text(i) == "private");
                 if !private && matches!(op.symbol(), Some("sequence")) {
@@ -114,25 +120,28 @@ fn tile(op: &Operation<'_, '_>, part: &Part) -> Result<Tile, Wrong> {
     };
     let columns = u64::from(part.columns);
     let message = if column >= columns {
-        format!("'aie.tile' op column index ({column}) must be less than the number of columns in the device ({columns})")
+        format!(
+            "'aie.tile' op column index ({column}) must be less than the number of columns in the device ({columns})"
+        )
     } else if row >= 6 {
-        format!("'aie.tile' op row index ({row}) must be less than the number of rows in the device (6)")
+        format!(
+            "'aie.tile' op row index ({row}) must be less than the number of rows in the device (6)"
+        )
     } else {
         return Ok((column as u32, row as u32));
     };
     Err(wrong(op.at, message))
 }
 
-fn fifo(
-    module: &Module<'_>,
-    op: &Operation<'_, '_>,
-    tiles: &HashMap<&str, Tile>,
-) -> Option<Fifo> {
-    let mut named = op.operands().into_iter().filter_map(|name| tiles.get(name).copied());
+fn fifo(module: &Module<'_>, op: &Operation<'_, '_>, tiles: &HashMap<&str, Tile>) -> Option<Fifo> {
+    let mut named = op
+        .operands()
+        .into_iter()
+        .filter_map(|name| tiles.get(name).copied());
     let producer = named.next()?;
-    let object = op.inner().find(|i| {
-        module.text(*i) == "memref" && module.text(i + 1) == "<"
-    });
+    let object = op
+        .inner()
+        .find(|i| module.text(*i) == "memref" && module.text(i + 1) == "<");
     Some(Fifo {
         name: op.symbol()?.to_owned(),
         producer,
@@ -142,7 +151,10 @@ fn fifo(
 }
 
 fn link(module: &Module<'_>, op: &Operation<'_, '_>) -> (Vec<String>, Vec<String>) {
-    let arrow = op.inner().find(|i| module.text(*i) == "->").unwrap_or(op.end);
+    let arrow = op
+        .inner()
+        .find(|i| module.text(*i) == "->")
+        .unwrap_or(op.end);
     let names = |range: std::ops::Range<usize>| -> Vec<String> {
         range
             .filter(|i| module.kind(*i) == Kind::Symbol)
@@ -153,12 +165,20 @@ fn link(module: &Module<'_>, op: &Operation<'_, '_>) -> (Vec<String>, Vec<String
 }
 
 fn core(op: &Operation<'_, '_>, tiles: &HashMap<&str, Tile>) -> Core {
-    let tile = op.operands().first().and_then(|name| tiles.get(name)).copied();
+    let tile = op
+        .operands()
+        .first()
+        .and_then(|name| tiles.get(name))
+        .copied();
     let keys = ["link_with", "link_files", "link_merge_files"];
     Core {
         tile: tile.unwrap_or((0, 2)),
         body: op.regions().into_iter().next().unwrap_or(op.end..op.end),
-        links: keys.iter().flat_map(|key| op.strings(key)).map(str::to_owned).collect(),
+        links: keys
+            .iter()
+            .flat_map(|key| op.strings(key))
+            .map(str::to_owned)
+            .collect(),
         elf_file: op.strings("elf_file").first().map(|f| (*f).to_owned()),
         token: op.at,
     }
@@ -168,7 +188,9 @@ fn sequence(module: &Module<'_>, op: &Operation<'_, '_>) -> Sequence {
     let body = op.regions().into_iter().next();
     let list = if op.generic {
         // The block's arguments.
-        op.inner().find(|i| module.kind(*i) == Kind::Block).map(|i| i + 1)
+        op.inner()
+            .find(|i| module.kind(*i) == Kind::Block)
+            .map(|i| i + 1)
     } else {
         op.inner().find(|i| module.text(*i) == "(")
     };
@@ -185,9 +207,16 @@ fn sequence(module: &Module<'_>, op: &Operation<'_, '_>) -> Sequence {
             }
         }
     }
-    let fallback = op.inner().find(|i| module.text(*i) == "{").map(|i| i + 1..module.close(i));
+    let fallback = op
+        .inner()
+        .find(|i| module.text(*i) == "{")
+        .map(|i| i + 1..module.close(i));
     Sequence {
-        name: op.symbol().filter(|_| named(module, op)).unwrap_or("sequence").to_owned(),
+        name: op
+            .symbol()
+            .filter(|_| named(module, op))
+            .unwrap_or("sequence")
+            .to_owned(),
         arguments,
         body: body.or(fallback).unwrap_or(op.end..op.end),
         token: op.at,
@@ -198,4 +227,3 @@ fn sequence(module: &Module<'_>, op: &Operation<'_, '_>) -> Sequence {
 fn named(module: &Module<'_>, op: &Operation<'_, '_>) -> bool {
     op.generic || module.kind(op.at + 1) == Kind::Symbol || op.attribute("sym_name").is_some()
 }
-

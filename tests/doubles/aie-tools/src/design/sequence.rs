@@ -84,10 +84,17 @@ pub fn stream(
 impl<'m, 's> Lowering<'_, 'm, 's> {
     /// Refuses an operation that uses a scalar argument.
     fn frozen(&self, op: &Operation<'m, 's>) -> Result<(), Wrong> {
-        let scalars = self.sequence.arguments.iter().filter(|(_, of)| !of.is_memref());
+        let scalars = self
+            .sequence
+            .arguments
+            .iter()
+            .filter(|(_, of)| !of.is_memref());
         for (name, _) in scalars {
             if (op.at..op.end).any(|i| self.module.text(i) == name) {
-                let message = format!("'{}' op value is not a constant: a runtime sequence that depends on its scalar arguments has no static instruction stream", op.name);
+                let message = format!(
+                    "'{}' op value is not a constant: a runtime sequence that depends on its scalar arguments has no static instruction stream",
+                    op.name
+                );
                 return Err(Wrong {
                     token: op.at,
                     message,
@@ -102,7 +109,8 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
             Some("npu.load_pdi") => self.load_pdi(op),
             Some("sync_scratchpad_parameters_from_host") => {
                 let bytes = 4 * self.device.variables.len() as u32;
-                self.instructions.push(Instruction::CreateScratchpad { bytes });
+                self.instructions
+                    .push(Instruction::CreateScratchpad { bytes });
             }
             Some("dma_configure_task_for" | "dma_configure_task") => self.configure(op),
             Some("dma_start_task") => self.start(op),
@@ -201,7 +209,10 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
 
     /// Byte offset and byte length of a descriptor, in either spelling.
     fn transfer(&self, bd: &Operation<'m, 's>, argument: usize) -> (u64, u64) {
-        let (module, of) = (self.module, self.sequence.arguments.get(argument).map(|a| &a.1));
+        let (module, of) = (
+            self.module,
+            self.sequence.arguments.get(argument).map(|a| &a.1),
+        );
         let width = of.map_or(4, |t| t.element_bytes());
         let keyed = |key: &str| bd.attribute(key).and_then(|v| v.parse::<u64>().ok());
         let listed: Vec<u64> = bd
@@ -211,7 +222,10 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
             .collect();
         let offset = keyed("offset").or(listed.first().copied()).unwrap_or(0);
         let whole = of.and_then(|t| t.elements());
-        let length = keyed("len").or(listed.get(1).copied()).or(whole).unwrap_or(0);
+        let length = keyed("len")
+            .or(listed.get(1).copied())
+            .or(whole)
+            .unwrap_or(0);
         (offset * width, length * width)
     }
 
@@ -237,7 +251,11 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
     }
 
     fn start(&mut self, op: &Operation<'m, 's>) {
-        let task = op.operands().first().and_then(|name| self.tasks.get(name)).copied();
+        let task = op
+            .operands()
+            .first()
+            .and_then(|name| self.tasks.get(name))
+            .copied();
         if let Some(task) = task {
             self.push_queue(task);
         }
@@ -277,11 +295,16 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
         let width = of.as_ref().map_or(4, |t| t.element_bytes());
         let open = op.inner().find(|i| module.text(*i) == "[");
         let list = |open: usize| -> Vec<u64> {
-            (open..module.close(open)).filter_map(|i| module.text(i).parse().ok()).collect()
+            (open..module.close(open))
+                .filter_map(|i| module.text(i).parse().ok())
+                .collect()
         };
         // %arg[offsets][sizes][strides].
         let offsets = open.map(list).unwrap_or_default();
-        let sizes = open.map(|i| module.close(i) + 1).filter(|i| module.text(*i) == "[").map(list);
+        let sizes = open
+            .map(|i| module.close(i) + 1)
+            .filter(|i| module.text(*i) == "[")
+            .map(list);
         let length: u64 = sizes.map_or(0, |sizes| sizes.iter().product());
         let offset = offsets.last().copied().unwrap_or(0);
         self.moves.push((name.clone(), argument, sends));
@@ -307,13 +330,19 @@ fn meaning(
     moves: &[(String, usize, bool)],
 ) -> Program {
     let signature = Signature {
-        arguments: sequence.arguments.iter().map(|(_, of)| of.clone()).collect(),
+        arguments: sequence
+            .arguments
+            .iter()
+            .map(|(_, of)| of.clone())
+            .collect(),
         variables: device.variables.clone(),
     };
     let mut fifos: HashMap<String, Rc<Expression>> = HashMap::new();
     for (name, argument, _) in moves.iter().filter(|(.., sends)| *sends) {
         let initial = Expression::Initial(Root::Argument(*argument));
-        fifos.entry(name.clone()).or_insert_with(|| Rc::new(initial));
+        fifos
+            .entry(name.clone())
+            .or_insert_with(|| Rc::new(initial));
     }
     let cores: Vec<(Vec<String>, Vec<(String, Rc<Expression>)>)> = device
         .cores
@@ -348,7 +377,9 @@ fn meaning(
             results.push((*argument, expression));
         }
     }
-    let elements = results.first().and_then(|(argument, _)| moved(module, sequence, *argument));
+    let elements = results
+        .first()
+        .and_then(|(argument, _)| moved(module, sequence, *argument));
     program(&signature, &results, elements)
 }
 
@@ -356,10 +387,12 @@ fn meaning(
 fn moved(module: &Module<'_>, sequence: &Sequence, argument: usize) -> Option<u64> {
     let (name, of) = sequence.arguments.get(argument)?;
     let transferred = || {
-        let at = sequence.body.clone().find(|i| {
-            module.text(*i) == name && matches!(module.text(i - 2), "aie.dma_bd")
-        })?;
-        let numbers = (at..).take_while(|i| module.text(*i) != ")" && module.kind(*i) != Kind::Block);
+        let at = sequence
+            .body
+            .clone()
+            .find(|i| module.text(*i) == name && matches!(module.text(i - 2), "aie.dma_bd"))?;
+        let numbers =
+            (at..).take_while(|i| module.text(*i) != ")" && module.kind(*i) != Kind::Block);
         let listed: Vec<u64> = numbers
             .filter(|i| module.text(i - 1) == ",")
             .filter_map(|i| module.text(i).parse().ok())

@@ -36,7 +36,9 @@ pub fn program(
         temporaries: 0,
         used: Vec::new(),
     };
-    let understood = results.iter().all(|(index, expression)| lowering.result(*index, expression).is_some());
+    let understood = results
+        .iter()
+        .all(|(index, expression)| lowering.result(*index, expression).is_some());
     if !understood || results.is_empty() {
         return Program::opaque(count);
     }
@@ -45,7 +47,9 @@ pub fn program(
         Element::from_mlir(&argument.element)
     };
     Program {
-        arguments: (0..count).map(|i| element(i).filter(|_| lowering.used.contains(&i))).collect(),
+        arguments: (0..count)
+            .map(|i| element(i).filter(|_| lowering.used.contains(&i)))
+            .collect(),
         elements: elements.and_then(|n| u32::try_from(n).ok()),
         steps: Some(lowering.steps),
     }
@@ -59,7 +63,10 @@ impl Lowering<'_> {
     fn argument(&mut self, index: usize) -> Option<Operand> {
         self.element(index)?;
         // A scalar has no place in a stream: its value is not known when the stream is made.
-        self.signature.arguments.get(index).filter(|t| t.is_memref())?;
+        self.signature
+            .arguments
+            .get(index)
+            .filter(|t| t.is_memref())?;
         if !self.used.contains(&index) {
             self.used.push(index);
         }
@@ -73,22 +80,45 @@ impl Lowering<'_> {
             Expression::Apply(Operation::Copy, operands, Some(of)) if *of != element => {
                 // A conversion that is not the last: keep it as a step of its own.
                 let value = self.value(operands.first()?, *of)?;
-                self.push(Operation::Copy, *of, target, [value, Operand::None, Operand::None], [0; 3]);
+                self.push(
+                    Operation::Copy,
+                    *of,
+                    target,
+                    [value, Operand::None, Operand::None],
+                    [0; 3],
+                );
             }
             _ => {
                 let before = self.steps.len();
                 let value = self.value(expression, element)?;
                 let made = self.steps.len() > before;
-                match self.steps.last_mut().filter(|step| made && step.result == value) {
+                match self
+                    .steps
+                    .last_mut()
+                    .filter(|step| made && step.result == value)
+                {
                     Some(last) => last.result = target,
-                    _ => self.push(Operation::Copy, element, target, [value, Operand::None, Operand::None], [0; 3]),
+                    _ => self.push(
+                        Operation::Copy,
+                        element,
+                        target,
+                        [value, Operand::None, Operand::None],
+                        [0; 3],
+                    ),
                 }
             }
         }
         Some(())
     }
 
-    fn push(&mut self, operation: Operation, element: Element, result: Operand, operands: [Operand; 3], dimensions: [u32; 3]) {
+    fn push(
+        &mut self,
+        operation: Operation,
+        element: Element,
+        result: Operand,
+        operands: [Operand; 3],
+        dimensions: [u32; 3],
+    ) {
         self.steps.push(Step {
             operation,
             element,

@@ -7,7 +7,7 @@ mod lower;
 mod walk;
 
 pub use lower::{Signature, program};
-pub use walk::{Walk, Root};
+pub use walk::{Root, Walk};
 
 use std::rc::Rc;
 

@@ -68,16 +68,32 @@ fn view(of: &Type) -> View {
 
 /// Operations whose result is their first operand, looked at in another way.
 const VIEWS: [&str; 16] = [
-    "memref.cast", "memref.subview", "memref.collapse_shape", "memref.expand_shape",
-    "memref.memory_space_cast", "memref.assume_alignment", "tensor.extract_slice", "tensor.cast",
-    "tensor.collapse_shape", "tensor.expand_shape", "bufferization.to_memref",
-    "bufferization.to_buffer", "vector.shape_cast", "vector.broadcast", "vector.splat",
+    "memref.cast",
+    "memref.subview",
+    "memref.collapse_shape",
+    "memref.expand_shape",
+    "memref.memory_space_cast",
+    "memref.assume_alignment",
+    "tensor.extract_slice",
+    "tensor.cast",
+    "tensor.collapse_shape",
+    "tensor.expand_shape",
+    "bufferization.to_memref",
+    "bufferization.to_buffer",
+    "vector.shape_cast",
+    "vector.broadcast",
+    "vector.splat",
     "memref.transpose",
 ];
 
 /// Operations that convert to the type they end in.
 const CONVERSIONS: [&str; 6] = [
-    "arith.extsi", "arith.trunci", "arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi",
+    "arith.extsi",
+    "arith.trunci",
+    "arith.extf",
+    "arith.truncf",
+    "arith.sitofp",
+    "arith.fptosi",
 ];
 
 fn arithmetic(name: &str) -> Option<Operation> {
@@ -111,8 +127,12 @@ impl<'m, 's> Walk<'m, 's> {
     /// Makes `name` an argument of the kernel.
     pub fn argument(&mut self, name: &'s str, index: usize, of: &Type) {
         let memory = Value::Memory(Root::Argument(index), view(of));
-        let scalar = Value::Data(Rc::new(Expression::Initial(Root::Argument(index))), view(of));
-        self.values.insert(name, if of.is_memref() { memory } else { scalar });
+        let scalar = Value::Data(
+            Rc::new(Expression::Initial(Root::Argument(index))),
+            view(of),
+        );
+        self.values
+            .insert(name, if of.is_memref() { memory } else { scalar });
     }
 
     /// What `root` holds now, channels resolved.
@@ -133,7 +153,10 @@ impl<'m, 's> Walk<'m, 's> {
                 None => unknown(),
             },
             Expression::Apply(operation, operands, element) => {
-                let operands = operands.iter().map(|o| self.resolve(o, depth + 1)).collect();
+                let operands = operands
+                    .iter()
+                    .map(|o| self.resolve(o, depth + 1))
+                    .collect();
                 Rc::new(Expression::Apply(*operation, operands, *element))
             }
             Expression::Product([a, b, c], dimensions, element) => {
@@ -186,7 +209,8 @@ impl<'m, 's> Walk<'m, 's> {
 
     fn define(&mut self, names: &[&'s str], expression: Rc<Expression>, view: View) {
         for name in names {
-            self.values.insert(name, Value::Data(expression.clone(), view.clone()));
+            self.values
+                .insert(name, Value::Data(expression.clone(), view.clone()));
         }
     }
 
@@ -231,7 +255,9 @@ impl<'m, 's> Walk<'m, 's> {
             let operand = self.expression(first);
             let converted = Expression::Apply(Operation::Copy, vec![operand], element);
             self.define(&op.results, Rc::new(converted), view_of_type(op));
-        } else if let (Some(operation), false) = (arithmetic(op.name), op.name.starts_with("linalg")) {
+        } else if let (Some(operation), false) =
+            (arithmetic(op.name), op.name.starts_with("linalg"))
+        {
             let expression = self.apply(operation, &operands, op.last_type());
             self.define(&op.results, expression, view_of_type(op));
         } else if op.name.starts_with("linalg.") {
@@ -244,17 +270,28 @@ impl<'m, 's> Walk<'m, 's> {
                     self.define(&op.results, expression, View::default());
                 }
                 "memref.reinterpret_cast" => self.reinterpret(op, first),
-                "bufferization.to_tensor" | "memref.load" | "affine.load" | "vector.load"
-                | "vector.transfer_read" | "tensor.extract" => {
+                "bufferization.to_tensor"
+                | "memref.load"
+                | "affine.load"
+                | "vector.load"
+                | "vector.transfer_read"
+                | "tensor.extract" => {
                     let expression = self.expression(first);
                     let view = self.view_of(first);
                     self.define(&op.results, expression, view);
                 }
-                "memref.alloc" | "memref.alloca" | "tensor.empty" | "bufferization.alloc_tensor" => {
+                "memref.alloc"
+                | "memref.alloca"
+                | "tensor.empty"
+                | "bufferization.alloc_tensor" => {
                     self.local(&op.results, op.last_type());
                 }
-                "memref.copy" | "memref.store" | "affine.store" | "vector.store"
-                | "vector.transfer_write" | "bufferization.materialize_in_destination" => {
+                "memref.copy"
+                | "memref.store"
+                | "affine.store"
+                | "vector.store"
+                | "vector.transfer_write"
+                | "bufferization.materialize_in_destination" => {
                     let expression = self.expression(first);
                     self.store(second, expression);
                 }
@@ -267,7 +304,11 @@ impl<'m, 's> Walk<'m, 's> {
                 "aie.buffer" => self.local(&op.results, op.last_type()),
                 "aiex.read_scratchpad_parameter" => {
                     let name = op.symbol().unwrap_or("").to_owned();
-                    self.define(&op.results, Rc::new(Expression::Variable(name)), View::default());
+                    self.define(
+                        &op.results,
+                        Rc::new(Expression::Variable(name)),
+                        View::default(),
+                    );
                 }
                 "func.call" => self.call(op, &operands),
                 _ => self.regions(op),
@@ -279,10 +320,13 @@ impl<'m, 's> Walk<'m, 's> {
         let operands: Vec<_> = operands.iter().map(|o| self.expression(o)).collect();
         let element = of.as_ref().map_or("", |t| t.element.as_str());
         if element == "index" {
-            let constants: Option<Vec<f64>> = operands.iter().map(|o| match &**o {
-                Expression::Constant(value) => Some(*value),
-                _ => None,
-            }).collect();
+            let constants: Option<Vec<f64>> = operands
+                .iter()
+                .map(|o| match &**o {
+                    Expression::Constant(value) => Some(*value),
+                    _ => None,
+                })
+                .collect();
             let folded = match (operation, constants.as_deref()) {
                 (Operation::Add, Some([a, b])) => Some(a + b),
                 (Operation::Sub, Some([a, b])) => Some(a - b),
@@ -314,7 +358,10 @@ impl<'m, 's> Walk<'m, 's> {
 
     fn reinterpret(&mut self, op: &Op<'m, 's>, operand: &str) {
         self.alias(op, operand);
-        let stride = op.inner().find(|i| self.module.text(*i) == "strides").map(|i| i + 3);
+        let stride = op
+            .inner()
+            .find(|i| self.module.text(*i) == "strides")
+            .map(|i| i + 3);
         let stride = stride.and_then(|i| match self.module.kind(i) {
             // 0 stands for one that is known at run time only, and makes a product opaque.
             Kind::Value => Some(self.constant(self.module.text(i)).unwrap_or(0)),
@@ -335,12 +382,14 @@ impl<'m, 's> Walk<'m, 's> {
     fn constant_operation(&mut self, op: &Op<'m, 's>) {
         let module = self.module;
         let negative = op.inner().any(|i| module.text(i) == "-");
-        let value = op.inner().find_map(|i| match (module.kind(i), module.text(i)) {
-            (Kind::Number, text) => literal(text, op.last_type()),
-            (_, "true") => Some(1.0),
-            (_, "false") => Some(0.0),
-            _ => None,
-        });
+        let value = op
+            .inner()
+            .find_map(|i| match (module.kind(i), module.text(i)) {
+                (Kind::Number, text) => literal(text, op.last_type()),
+                (_, "true") => Some(1.0),
+                (_, "false") => Some(0.0),
+                _ => None,
+            });
         let expression = value.map_or(Expression::Unknown, |value| {
             Expression::Constant(if negative { -value } else { value })
         });
@@ -365,7 +414,9 @@ impl<'m, 's> Walk<'m, 's> {
             match module.text(at) {
                 "[" | "{" => at = module.close(at),
                 ":" => break,
-                text if operands.contains(&text) && module.kind(at) == Kind::Value => found.push(text),
+                text if operands.contains(&text) && module.kind(at) == Kind::Value => {
+                    found.push(text)
+                }
                 _ => {}
             }
             at += 1;
@@ -398,8 +449,11 @@ impl<'m, 's> Walk<'m, 's> {
             match (module.text(at), module.text(at + 1)) {
                 ("args", "(") => in_args = Some((at + 1, module.close(at + 1))),
                 ("in", "(") if op.name == "air.launch" => {
-                    let sizes = (at + 2..module.close(at + 1)).filter(|i| module.text(i - 1) == "=");
-                    self.grid = sizes.filter_map(|i| self.constant(module.text(i))).collect();
+                    let sizes =
+                        (at + 2..module.close(at + 1)).filter(|i| module.text(i - 1) == "=");
+                    self.grid = sizes
+                        .filter_map(|i| self.constant(module.text(i)))
+                        .collect();
                     let pairs: Vec<_> = (at + 2..module.close(at + 1))
                         .filter(|i| module.text(*i) == "=")
                         .map(|i| (module.text(i - 1), module.text(i + 1)))
@@ -466,7 +520,8 @@ impl<'m, 's> Walk<'m, 's> {
         }
         for result in &op.results {
             let root = Root::Fifo(name.to_owned());
-            self.values.insert(result, Value::Memory(root, view_of_type(op)));
+            self.values
+                .insert(result, Value::Memory(root, view_of_type(op)));
         }
     }
 
@@ -554,7 +609,9 @@ impl<'m, 's> Walk<'m, 's> {
         };
         let reduces = op.inner().any(|i| module.text(i) == "\"reduction\"");
         // The block's arguments stand for the operands' elements.
-        let label = (op.at..body.end).rev().find(|i| module.kind(*i) == Kind::Block);
+        let label = (op.at..body.end)
+            .rev()
+            .find(|i| module.kind(*i) == Kind::Block);
         let names: Vec<&'s str> = label.map_or_else(Vec::new, |label| {
             (label + 2..module.close(label + 1))
                 .filter(|i| module.kind(*i) == Kind::Value)
@@ -563,7 +620,8 @@ impl<'m, 's> Walk<'m, 's> {
         });
         for (name, operand) in names.iter().zip(inputs.iter().chain([&output])) {
             let expression = self.expression(operand);
-            self.values.insert(name, Value::Data(expression, View::default()));
+            self.values
+                .insert(name, Value::Data(expression, View::default()));
         }
         let before = self.expression(output);
         let yielded = self.range(body);
@@ -623,7 +681,9 @@ impl<'m, 's> Walk<'m, 's> {
 }
 
 fn is_product(terms: &[Rc<Expression>]) -> bool {
-    terms.iter().any(|term| matches!(&**term, Expression::Apply(Operation::Mul, ..)))
+    terms
+        .iter()
+        .any(|term| matches!(&**term, Expression::Apply(Operation::Mul, ..)))
 }
 
 fn view_of_type(op: &Op<'_, '_>) -> View {
@@ -643,4 +703,3 @@ fn literal(text: &str, of: Option<Type>) -> Option<f64> {
         _ => Some(bits as f64),
     }
 }
-

@@ -37,6 +37,8 @@ pub struct Token<'s> {
     pub line: usize,
     /// Its column in bytes, from 1.
     pub column: usize,
+    /// Whether it follows the token before without white space.
+    pub joined: bool,
 }
 
 impl Token<'_> {
@@ -73,11 +75,16 @@ impl<'s> Lexer<'s> {
     fn push(&mut self, kind: Kind, end: usize) {
         let text = self.text.get(self.at..end).unwrap_or("");
         let column = self.at - self.line_start + 1;
+        let joined = self
+            .tokens
+            .last()
+            .is_some_and(|last| last.end() == (self.line, column));
         self.tokens.push(Token {
             kind,
             text,
             line: self.line,
             column,
+            joined,
         });
         self.at = end;
     }

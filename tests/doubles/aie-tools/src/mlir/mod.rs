@@ -67,7 +67,9 @@ impl<'s> Module<'s> {
 
     /// The kind of the token at `index`; a mark past the end.
     pub fn kind(&self, index: usize) -> Kind {
-        self.tokens.get(index).map_or(Kind::Mark, |token| token.kind)
+        self.tokens
+            .get(index)
+            .map_or(Kind::Mark, |token| token.kind)
     }
 
     /// The closing bracket of the one at `index`, or `index` itself.
@@ -92,7 +94,7 @@ impl<'s> Module<'s> {
         for token in self.tokens.get(range).unwrap_or_default() {
             if line.is_some_and(|last| last != token.line) {
                 text.push('\n');
-            } else if line.is_some() {
+            } else if line.is_some() && !token.joined {
                 text.push(' ');
             }
             line = Some(token.line);

@@ -88,7 +88,10 @@ impl<'s> Module<'s> {
         }
         let ends = starts.iter().skip(1).copied().chain([range.end]);
         let pairs: Vec<_> = starts.iter().copied().zip(ends).collect();
-        pairs.into_iter().map(|(start, end)| self.operation(start, end)).collect()
+        pairs
+            .into_iter()
+            .map(|(start, end)| self.operation(start, end))
+            .collect()
     }
 
     fn operation(&self, start: usize, end: usize) -> Operation<'_, 's> {
@@ -109,7 +112,9 @@ impl<'s> Module<'s> {
 
     /// The end without the block label that may precede the next operation.
     fn before_label(&self, at: usize, end: usize) -> usize {
-        (at..end).find(|i| self.kind(*i) == Kind::Block && !self.inside(at, *i)).unwrap_or(end)
+        (at..end)
+            .find(|i| self.kind(*i) == Kind::Block && !self.inside(at, *i))
+            .unwrap_or(end)
     }
 
     fn inside(&self, from: usize, index: usize) -> bool {
@@ -191,7 +196,9 @@ impl<'s> Operation<'_, 's> {
     /// The values in the parentheses behind the word `keyword`.
     pub fn list(&self, keyword: &str) -> Vec<&'s str> {
         let module = self.module;
-        let at = self.inner().find(|i| module.text(*i) == keyword && module.text(i + 1) == "(");
+        let at = self
+            .inner()
+            .find(|i| module.text(*i) == keyword && module.text(i + 1) == "(");
         let Some(at) = at else { return Vec::new() };
         (at + 2..module.close(at + 1))
             .filter(|i| module.kind(*i) == Kind::Value)
@@ -211,7 +218,8 @@ impl<'s> Operation<'_, 's> {
 
     /// The text of the one token that is the value of attribute `key`, quotes and `@` removed.
     pub fn attribute(&self, key: &str) -> Option<&'s str> {
-        self.attribute_index(key).map(|i| symbol_name(self.module.text(i)))
+        self.attribute_index(key)
+            .map(|i| symbol_name(self.module.text(i)))
     }
 
     /// The strings of attribute `key`: one, or a list of them.

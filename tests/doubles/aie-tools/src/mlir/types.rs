@@ -30,14 +30,16 @@ impl Type {
     /// The number of elements, where all dimensions are known.
     pub fn elements(&self) -> Option<u64> {
         let shape = self.shape.as_ref()?;
-        shape
-            .iter()
-            .try_fold(1u64, |product, dimension| product.checked_mul((*dimension)?))
+        shape.iter().try_fold(1u64, |product, dimension| {
+            product.checked_mul((*dimension)?)
+        })
     }
 
     /// The size of an element in bytes.
     pub fn element_bytes(&self) -> u64 {
-        let digits = self.element.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let digits = self
+            .element
+            .trim_start_matches(|c: char| !c.is_ascii_digit());
         let bits: u64 = digits.parse().unwrap_or(32);
         bits.div_ceil(8)
     }
@@ -58,7 +60,9 @@ fn parts(text: &str) -> (Option<Vec<Option<u64>>>, String) {
     let mut shape = Vec::new();
     let mut rest = head;
     loop {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
         let (dimension, after) = if let Some(after) = rest.strip_prefix('?') {
             (None, after)
         } else if digits > 0 {

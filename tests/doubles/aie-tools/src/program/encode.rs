@@ -25,7 +25,13 @@ pub enum NotAProgram {
     },
 }
 
-const ELEMENTS: [Element; 5] = [Element::I8, Element::I16, Element::I32, Element::Bf16, Element::F32];
+const ELEMENTS: [Element; 5] = [
+    Element::I8,
+    Element::I16,
+    Element::I32,
+    Element::Bf16,
+    Element::F32,
+];
 
 const OPERATIONS: [Operation; 8] = [
     Operation::Copy,
@@ -39,7 +45,10 @@ const OPERATIONS: [Operation; 8] = [
 ];
 
 fn number<T: PartialEq>(table: &[T], value: &T) -> u32 {
-    table.iter().position(|entry| entry == value).unwrap_or(0xff) as u32
+    table
+        .iter()
+        .position(|entry| entry == value)
+        .unwrap_or(0xff) as u32
 }
 
 fn operand_words(operand: Operand) -> [u32; 2] {
@@ -120,7 +129,11 @@ impl Program {
         let arguments = (4..4 + count)
             .map(|i| match word(i)? {
                 0xff => Ok(None),
-                n => ELEMENTS.get(n as usize).copied().map(Some).ok_or(malformed(i)),
+                n => ELEMENTS
+                    .get(n as usize)
+                    .copied()
+                    .map(Some)
+                    .ok_or(malformed(i)),
             })
             .collect::<Result<_, _>>()?;
         let steps = match word(2)? {
@@ -163,8 +176,14 @@ fn step(words: &[u32], at: usize) -> Result<Step, NotAProgram> {
         return Err(malformed(at));
     }
     Ok(Step {
-        operation: OPERATIONS.get(usize::from(operation)).copied().ok_or(malformed(at))?,
-        element: ELEMENTS.get(usize::from(element)).copied().ok_or(malformed(at))?,
+        operation: OPERATIONS
+            .get(usize::from(operation))
+            .copied()
+            .ok_or(malformed(at))?,
+        element: ELEMENTS
+            .get(usize::from(element))
+            .copied()
+            .ok_or(malformed(at))?,
         result: operand(1)?,
         operands: [operand(3)?, operand(5)?, operand(7)?],
         dimensions: [word(9)?, word(10)?, word(11)?],

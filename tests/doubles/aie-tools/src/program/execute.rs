@@ -60,9 +60,11 @@ fn read(element: Element, bytes: &[u8]) -> Values {
     let wide = |c: &[u8]| <[u8; 4]>::try_from(c).unwrap_or_default();
     match element {
         Element::I8 => Values::Integers(bytes.iter().map(|b| i32::from(*b as i8)).collect()),
-        Element::I16 => {
-            Values::Integers(chunks.map(|c| i32::from(i16::from_le_bytes(narrow(c)))).collect())
-        }
+        Element::I16 => Values::Integers(
+            chunks
+                .map(|c| i32::from(i16::from_le_bytes(narrow(c))))
+                .collect(),
+        ),
         Element::I32 => Values::Integers(chunks.map(|c| i32::from_le_bytes(wide(c))).collect()),
         Element::Bf16 => {
             let bits = chunks.map(|c| u32::from(u16::from_le_bytes(narrow(c))) << 16);
@@ -77,7 +79,10 @@ fn written(element: Element, values: &Values) -> Vec<u8> {
     match convert(element, values) {
         Values::Integers(values) => values.into_iter().flat_map(bytes).collect(),
         Values::Floats(values) => match element {
-            Element::Bf16 => values.into_iter().flat_map(|v| bf16_bits(v).to_le_bytes()).collect(),
+            Element::Bf16 => values
+                .into_iter()
+                .flat_map(|v| bf16_bits(v).to_le_bytes())
+                .collect(),
             _ => values.into_iter().flat_map(f32::to_le_bytes).collect(),
         },
     }
@@ -125,7 +130,12 @@ impl Program {
 
 impl Run<'_, '_> {
     fn element(&self, argument: u32) -> Result<Element, CannotRun> {
-        let element = self.program.arguments.get(argument as usize).copied().flatten();
+        let element = self
+            .program
+            .arguments
+            .get(argument as usize)
+            .copied()
+            .flatten();
         element.ok_or(CannotRun::Missing(Operand::Argument(argument)))
     }
 
@@ -187,7 +197,10 @@ impl Run<'_, '_> {
             Operand::Constant(bits) => repeated(bits),
             Operand::Variable(word) => {
                 let at = word as usize * 4;
-                let four = self.variables.get(at..at + 4).and_then(|four| four.try_into().ok());
+                let four = self
+                    .variables
+                    .get(at..at + 4)
+                    .and_then(|four| four.try_into().ok());
                 repeated(u32::from_le_bytes(four.ok_or(missing)?))
             }
             Operand::Temporary(index) => {
@@ -271,9 +284,9 @@ fn compute(step: &Step, [a, b, c]: &[Values; 3], dimensions: [usize; 3]) -> Valu
                 Operation::Min => x.min(y),
             };
             Values::Floats(match step.operation {
-                Operation::MatMul => product(a, b, c, dimensions, |x, y, z| {
-                    rounded(rounded(x * y) + z)
-                }),
+                Operation::MatMul => {
+                    product(a, b, c, dimensions, |x, y, z| rounded(rounded(x * y) + z))
+                }
                 _ => elementwise(a, b, c, |x, y, z| rounded(one(x, y, z))),
             })
         }
@@ -291,7 +304,9 @@ fn floats(values: &Values) -> &[f32] {
 fn elementwise<T: Copy + Default>(a: &[T], b: &[T], c: &[T], f: impl Fn(T, T, T) -> T) -> Vec<T> {
     let or_default = |values: &[T], i: usize| values.get(i).copied().unwrap_or_default();
     let indexed = a.iter().enumerate();
-    indexed.map(|(i, x)| f(*x, or_default(b, i), or_default(c, i))).collect()
+    indexed
+        .map(|(i, x)| f(*x, or_default(b, i), or_default(c, i)))
+        .collect()
 }
 
 fn product<T: Copy + Default>(

@@ -30,7 +30,9 @@ pub fn run(run: &Run) -> Result {
         }
     }
     if target.is_none_or(|target| target != "aie2_config") {
-        return Err(failure("Error: only the target aie2_config is supported here"));
+        return Err(failure(
+            "Error: only the target aie2_config is supported here",
+        ));
     }
     let (Some(config), Some(output)) = (config, output) else {
         return Err(failure("Error: no configuration or output given"));
@@ -49,21 +51,36 @@ fn assemble(config: &str) -> std::result::Result<Vec<u8>, String> {
     let json = Json::parse(&text).ok_or_else(|| format!("{config}: not JSON"))?;
     let directory = Path::new(config).parent().unwrap_or(Path::new(""));
     let read = |json: Option<&Json>| {
-        let name = json.and_then(Json::as_text).ok_or("a file name is missing")?;
+        let name = json
+            .and_then(Json::as_text)
+            .ok_or("a file name is missing")?;
         fs::read(directory.join(name)).map_err(|e| format!("{name}: {e}"))
     };
-    let items = |json: &Json, key: &str| json.get(key).map(|v| v.items().to_vec()).unwrap_or_default();
+    let items = |json: &Json, key: &str| {
+        json.get(key)
+            .map(|v| v.items().to_vec())
+            .unwrap_or_default()
+    };
     let mut kernels = Vec::new();
     for kernel in items(&json, "xrt-kernels") {
-        let name = kernel.get("name").and_then(Json::as_text).ok_or("a kernel has no name")?;
+        let name = kernel
+            .get("name")
+            .and_then(Json::as_text)
+            .ok_or("a kernel has no name")?;
         let mut pdis = Vec::new();
         for pdi in items(&kernel, "PDIs") {
-            let id = pdi.get("id").and_then(Json::as_number).ok_or("a PDI has no id")?;
+            let id = pdi
+                .get("id")
+                .and_then(Json::as_number)
+                .ok_or("a PDI has no id")?;
             pdis.push((id, read(pdi.get("PDI_file"))?));
         }
         let mut instances = Vec::new();
         for instance in items(&kernel, "instance") {
-            let id = instance.get("id").and_then(Json::as_text).ok_or("an instance has no id")?;
+            let id = instance
+                .get("id")
+                .and_then(Json::as_text)
+                .ok_or("an instance has no id")?;
             instances.push((id.to_owned(), read(instance.get("TXN_ctrl_code_file"))?));
         }
         kernels.push(Kernel {

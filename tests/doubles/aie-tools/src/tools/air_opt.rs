@@ -28,24 +28,80 @@ const PASSES: [&str; 12] = [
 
 const OPTIONS: [Spec; 19] = [
     option("o", Takes::Text, "Output filename"),
-    option("pass-pipeline", Takes::Text, "Textual description of the pass pipeline to run"),
-    option("version", Takes::Flag, "Display the version of this program"),
-    option("mlir-print-debuginfo", Takes::Flag, "Print debug info in MLIR output"),
-    option("allow-unregistered-dialect", Takes::Flag, "Allow operation with no registered dialects"),
-    option("split-input-file", Takes::Flag, "Split the input file into pieces"),
-    option("verify-diagnostics", Takes::Flag, "Check that emitted diagnostics match"),
-    option("air-resolve-tensor-opoperand-conflicts", Takes::Flag, "Resolve tensor operand conflicts"),
-    option("air-override-memref-memory-space", Takes::Text, "Override memory spaces"),
+    option(
+        "pass-pipeline",
+        Takes::Text,
+        "Textual description of the pass pipeline to run",
+    ),
+    option(
+        "version",
+        Takes::Flag,
+        "Display the version of this program",
+    ),
+    option(
+        "mlir-print-debuginfo",
+        Takes::Flag,
+        "Print debug info in MLIR output",
+    ),
+    option(
+        "allow-unregistered-dialect",
+        Takes::Flag,
+        "Allow operation with no registered dialects",
+    ),
+    option(
+        "split-input-file",
+        Takes::Flag,
+        "Split the input file into pieces",
+    ),
+    option(
+        "verify-diagnostics",
+        Takes::Flag,
+        "Check that emitted diagnostics match",
+    ),
+    option(
+        "air-resolve-tensor-opoperand-conflicts",
+        Takes::Flag,
+        "Resolve tensor operand conflicts",
+    ),
+    option(
+        "air-override-memref-memory-space",
+        Takes::Text,
+        "Override memory spaces",
+    ),
     option("air-transform", Takes::Text, "Apply a transform script"),
-    option("air-wrap-func-with-parallel", Takes::Text, "Wrap a function's body in scf.parallel"),
-    option("air-par-to-launch", Takes::Text, "Convert parallel loops to air.launch"),
-    option("air-copy-to-dma", Takes::Flag, "Convert copies to air.dma_memcpy_nd"),
+    option(
+        "air-wrap-func-with-parallel",
+        Takes::Text,
+        "Wrap a function's body in scf.parallel",
+    ),
+    option(
+        "air-par-to-launch",
+        Takes::Text,
+        "Convert parallel loops to air.launch",
+    ),
+    option(
+        "air-copy-to-dma",
+        Takes::Flag,
+        "Convert copies to air.dma_memcpy_nd",
+    ),
     option("canonicalize", Takes::Flag, "Canonicalize operations"),
     option("cse", Takes::Flag, "Eliminate common sub-expressions"),
-    option("mlir-disable-threading", Takes::Flag, "Disable multithreading"),
-    option("air-par-to-herd", Takes::Text, "Convert parallel loops to air.herd"),
+    option(
+        "mlir-disable-threading",
+        Takes::Flag,
+        "Disable multithreading",
+    ),
+    option(
+        "air-par-to-herd",
+        Takes::Text,
+        "Convert parallel loops to air.herd",
+    ),
     option("air-dependency", Takes::Flag, "Dependency tracing"),
-    option("mlir-print-op-generic", Takes::Flag, "Print the generic form"),
+    option(
+        "mlir-print-op-generic",
+        Takes::Flag,
+        "Print the generic form",
+    ),
 ];
 
 /// A pass and its options.
@@ -64,7 +120,9 @@ impl Pass {
 
     fn numbers(&self, key: &str) -> Vec<u64> {
         let list = self.option(key).unwrap_or("");
-        list.split(',').filter_map(|n| n.trim().parse().ok()).collect()
+        list.split(',')
+            .filter_map(|n| n.trim().parse().ok())
+            .collect()
     }
 }
 
@@ -84,28 +142,41 @@ fn pipeline(text: &str) -> Result<Vec<Pass>> {
         match first {
             ',' | ' ' => at += 1,
             ')' => {
-                depth = depth.checked_sub(1).ok_or_else(|| bad(at, "unexpected ')'"))?;
+                depth = depth
+                    .checked_sub(1)
+                    .ok_or_else(|| bad(at, "unexpected ')'"))?;
                 at += 1;
             }
             _ => {
-                let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.' | '_'));
+                let length = rest
+                    .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.' | '_'));
                 let name = rest.get(..length.unwrap_or(rest.len())).unwrap_or("");
                 let after = rest.get(name.len()..).unwrap_or("");
                 if after.starts_with('(') {
                     if !matches!(name, "builtin.module" | "func.func" | "any") {
-                        return Err(bad(at, &format!("'{name}' is no operation that passes run on")));
+                        return Err(bad(
+                            at,
+                            &format!("'{name}' is no operation that passes run on"),
+                        ));
                     }
                     depth += 1;
                     at += name.len() + 1;
                     continue;
                 }
                 if !PASSES.contains(&name) {
-                    let what = format!("'{name}' does not refer to a registered pass or pass pipeline");
+                    let what =
+                        format!("'{name}' does not refer to a registered pass or pass pipeline");
                     return Err(bad(at, &what));
                 }
-                let options = after.strip_prefix('{').and_then(|o| o.split_once('}')).map(|(o, _)| o);
+                let options = after
+                    .strip_prefix('{')
+                    .and_then(|o| o.split_once('}'))
+                    .map(|(o, _)| o);
                 if after.starts_with('{') && options.is_none() {
-                    return Err(bad(at + name.len(), "missing closing '}' while processing pass options"));
+                    return Err(bad(
+                        at + name.len(),
+                        "missing closing '}' while processing pass options",
+                    ));
                 }
                 at += name.len() + options.map_or(0, |o| o.len() + 2);
                 passes.push(Pass {
@@ -125,7 +196,9 @@ fn pipeline(text: &str) -> Result<Vec<Pass>> {
 fn passes(run: &Run, options: &options::Options) -> Result<Vec<Pass>> {
     if let Some(text) = options.get("pass-pipeline") {
         if !text.starts_with("builtin.module(") {
-            return Err(failure(format!("expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'\nfailed to parse pipeline: {text}")));
+            return Err(failure(format!(
+                "expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'\nfailed to parse pipeline: {text}"
+            )));
         }
         return pipeline(text);
     }
@@ -148,8 +221,17 @@ fn passes(run: &Run, options: &options::Options) -> Result<Vec<Pass>> {
 /// # Errors
 /// Exit code 1 and MLIR's words.
 pub fn run(run: &Run) -> Result {
-    if run.arguments.iter().any(|a| a.trim_start_matches('-') == "help") {
-        super::print(&options::help(run, "MLIR-AIR modular optimizer driver", "<input file>", &OPTIONS));
+    if run
+        .arguments
+        .iter()
+        .any(|a| a.trim_start_matches('-') == "help")
+    {
+        super::print(&options::help(
+            run,
+            "MLIR-AIR modular optimizer driver",
+            "<input file>",
+            &OPTIONS,
+        ));
         return Ok(());
     }
     let options = options::parse(run, &OPTIONS, Unknown::Refused)?;
@@ -162,10 +244,16 @@ pub fn run(run: &Run) -> Result {
     let input = options.positional.first().map_or("-", String::as_str);
     if options.positional.len() > 1 {
         let name = run.name();
-        return Err(failure(format!("{name}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {} --help", run.program)));
+        return Err(failure(format!(
+            "{name}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {} --help",
+            run.program
+        )));
     }
     let text = read_input(input).map_err(|error| {
-        failure(format!("cannot open input file '{input}': {}", message(&error)))
+        failure(format!(
+            "cannot open input file '{input}': {}",
+            message(&error)
+        ))
     })?;
     let refused = |what| failure(super::diagnostic(input, &text, &what));
     if let Some(wanted) = super::wanted_diagnostic(run) {
@@ -174,7 +262,9 @@ pub fn run(run: &Run) -> Result {
     let module = Module::parse(&text).map_err(refused)?;
     if run.fails("pass") {
         let name = passes.last().map_or("", |pass| pass.name.as_str());
-        return Err(failure(format!("{input}:1:1: error: 'func.func' op pass {name} failed")));
+        return Err(failure(format!(
+            "{input}:1:1: error: 'func.func' op pass {name} failed"
+        )));
     }
     let mut kernel = Kernel::of(&module);
     for pass in &passes {
@@ -204,7 +294,9 @@ struct Kernel {
 }
 
 /// The public function of a module and its body.
-pub fn entry<'m, 's>(module: &'m Module<'s>) -> Option<(Operation<'m, 's>, std::ops::Range<usize>)> {
+pub fn entry<'m, 's>(
+    module: &'m Module<'s>,
+) -> Option<(Operation<'m, 's>, std::ops::Range<usize>)> {
     module.all_operations().into_iter().find_map(|op| {
         let private = module.text(op.at + 1) == "private";
         if op.name != "func.func" || private {
@@ -252,8 +344,15 @@ impl Kernel {
             .into_iter()
             .map(|(name, of)| (name.to_owned(), of))
             .collect();
-        let ids: Vec<&String> = arguments.iter().rev().take(3).map(|(name, _)| name).collect();
-        let uses_ids = body.clone().any(|i| ids.iter().any(|id| id.as_str() == module.text(i)));
+        let ids: Vec<&String> = arguments
+            .iter()
+            .rev()
+            .take(3)
+            .map(|(name, _)| name)
+            .collect();
+        let uses_ids = body
+            .clone()
+            .any(|i| ids.iter().any(|id| id.as_str() == module.text(i)));
         Self {
             before: module.print(0..body.start),
             body: module.print(body.clone()),
@@ -291,8 +390,16 @@ impl Kernel {
 
     /// `(%a=%a, …) : types` of all arguments.
     fn captured(&self) -> String {
-        let names: Vec<_> = self.arguments.iter().map(|(name, _)| format!("{name} = {name}")).collect();
-        let types: Vec<_> = self.arguments.iter().map(|(_, of)| of.text.as_str()).collect();
+        let names: Vec<_> = self
+            .arguments
+            .iter()
+            .map(|(name, _)| format!("{name} = {name}"))
+            .collect();
+        let types: Vec<_> = self
+            .arguments
+            .iter()
+            .map(|(_, of)| of.text.as_str())
+            .collect();
         format!("args({}) : {}", names.join(", "), types.join(", "))
     }
 
@@ -323,9 +430,15 @@ impl Kernel {
         if bounds.is_empty() {
             return complain("Pass option 'loop-bounds' must be specified.");
         }
-        let buffers = self.arguments.iter().take_while(|(_, of)| of.is_memref()).count();
+        let buffers = self
+            .arguments
+            .iter()
+            .take_while(|(_, of)| of.is_memref())
+            .count();
         if buffers + 2 * bounds.len() > self.arguments.len() {
-            return complain("Expected func op arguments contain at least M memrefs and N x 2 loop bounds.");
+            return complain(
+                "Expected func op arguments contain at least M memrefs and N x 2 loop bounds.",
+            );
         }
         // A kernel that does not ask where it is needs no loop.
         if self.uses_ids {
@@ -345,7 +458,11 @@ impl Kernel {
             .zip(names)
             .map(|(bound, name)| format!("%grid_{name} = arith.constant {bound} : index\n"))
             .collect();
-        let ids: Vec<_> = names.iter().take(self.bounds.len()).map(|n| format!("%launch_{n}")).collect();
+        let ids: Vec<_> = names
+            .iter()
+            .take(self.bounds.len())
+            .map(|n| format!("%launch_{n}"))
+            .collect();
         let of_size: Vec<_> = names
             .iter()
             .take(self.bounds.len())
@@ -357,13 +474,18 @@ impl Kernel {
             .iter()
             .skip(first)
             .zip(names)
-            .map(|((id, _), name)| format!("{id} = arith.index_cast %launch_{name} : index to i32\n"))
+            .map(|((id, _), name)| {
+                format!("{id} = arith.index_cast %launch_{name} : index to i32\n")
+            })
             .collect();
         let actual = match self.actual.as_slice() {
             [] => String::new(),
             sizes => {
                 let sizes: Vec<_> = sizes.iter().map(u64::to_string).collect();
-                format!(" attributes {{air.actual_sizes = array<i64: {}>}}", sizes.join(", "))
+                format!(
+                    " attributes {{air.actual_sizes = array<i64: {}>}}",
+                    sizes.join(", ")
+                )
             }
         };
         let captured = self.captured();
@@ -371,8 +493,16 @@ impl Kernel {
         let launched: Vec<_> = self.arguments.iter().take(first).collect();
         let launch_args = format!(
             "args({}) : {}",
-            launched.iter().map(|(n, _)| format!("{n} = {n}")).collect::<Vec<_>>().join(", "),
-            launched.iter().map(|(_, t)| t.text.as_str()).collect::<Vec<_>>().join(", ")
+            launched
+                .iter()
+                .map(|(n, _)| format!("{n} = {n}"))
+                .collect::<Vec<_>>()
+                .join(", "),
+            launched
+                .iter()
+                .map(|(_, t)| t.text.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
         );
         let (body, end) = self.without_return();
         self.body = format!(
@@ -393,7 +523,10 @@ impl Kernel {
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let opened = line.matches(['{', '(', '[']).count();
             let closed = line.matches(['}', ')', ']']).count();
-            let leading = line.chars().take_while(|c| matches!(c, '}' | ')' | ']')).count();
+            let leading = line
+                .chars()
+                .take_while(|c| matches!(c, '}' | ')' | ']'))
+                .count();
             level = level.saturating_sub(leading);
             printed.extend(std::iter::repeat_n("  ", level));
             printed.push_str(line);
@@ -413,33 +546,47 @@ struct Script {
 fn read_script(file: &str) -> Result<Script> {
     let located = |text: String| failure(format!("{file}:0:0: error: {text}"));
     if file.is_empty() {
-        return Err(failure("<unknown>:0: error: no transform file name specified"));
+        return Err(failure(
+            "<unknown>:0: error: no transform file name specified",
+        ));
     }
     let text = fs::read_to_string(file)
         .map_err(|_| located(format!("failed to open transform file: {file}\n")))?;
-    let module = Module::parse(&text).map_err(|what| failure(super::diagnostic(file, &text, &what)))?;
-    let entry = module.tokens().iter().any(|token| token.text == "@__transform_main");
+    let module =
+        Module::parse(&text).map_err(|what| failure(super::diagnostic(file, &text, &what)))?;
+    let entry = module
+        .tokens()
+        .iter()
+        .any(|token| token.text == "@__transform_main");
     if !entry {
-        return Err(located("could not find a nested named sequence with name: __transform_main".to_owned()));
+        return Err(located(
+            "could not find a nested named sequence with name: __transform_main".to_owned(),
+        ));
     }
     let mut identity = module.identity(0..module.tokens().len());
     for token in module.tokens() {
         let name = token.text.trim_matches('"');
         if token.kind == Kind::Text && name.ends_with(".mlir") {
             let path = Path::new(file).parent().unwrap_or(Path::new("")).join(name);
-            let included = fs::read_to_string(&path)
-                .map_err(|_| located(format!("failed to open transform library file: {}", path.display())))?;
+            let included = fs::read_to_string(&path).map_err(|_| {
+                located(format!(
+                    "failed to open transform library file: {}",
+                    path.display()
+                ))
+            })?;
             let library = Module::parse(&included);
-            let library = library.map_err(|what| failure(super::diagnostic(name, &included, &what)))?;
+            let library =
+                library.map_err(|what| failure(super::diagnostic(name, &included, &what)))?;
             identity.push_str(&library.identity(0..library.tokens().len()));
         }
     }
     Ok(Script {
         makes_herd: identity.contains("herd"),
-        digest: md5(identity.as_bytes()).map(|b| format!("{b:02x}")).concat(),
+        digest: md5(identity.as_bytes())
+            .map(|b| format!("{b:02x}"))
+            .concat(),
     })
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -452,7 +599,12 @@ mod tests {
         let names: Vec<_> = passes.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(
             names,
-            ["air-wrap-func-with-parallel", "air-par-to-launch", "canonicalize", "cse"]
+            [
+                "air-wrap-func-with-parallel",
+                "air-par-to-launch",
+                "canonicalize",
+                "cse"
+            ]
         );
         let wrap: &Pass = &passes[0];
         assert_eq!(wrap.numbers("loop-bounds"), [4, 2, 1]);
@@ -462,6 +614,12 @@ mod tests {
     #[test]
     fn an_unknown_pass_is_refused_at_its_place() {
         let refused = pipeline("builtin.module(cse,air-par-to-lunch)").unwrap_err();
-        assert!(refused.text.contains("Parser:1:20: error: 'air-par-to-lunch' does not refer to a registered pass"), "{}", refused.text);
+        assert!(
+            refused.text.contains(
+                "Parser:1:20: error: 'air-par-to-lunch' does not refer to a registered pass"
+            ),
+            "{}",
+            refused.text
+        );
     }
 }

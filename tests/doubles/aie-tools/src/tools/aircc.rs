@@ -23,38 +23,126 @@ const OPTIONS: [Spec; 37] = [
     option("tmpdir", Takes::Text, "Directory for temporary files"),
     option("verbose", Takes::Flag, "Enable verbose output"),
     alias("v", Takes::Flag, "verbose"),
-    option("row-offset", Takes::Number, "Default row offset for generated segments"),
-    option("col-offset", Takes::Number, "Default column offset for generated segments"),
-    option("num-rows", Takes::Number, "Default number of rows for generated segments"),
-    option("num-cols", Takes::Number, "Default number of columns for generated segments"),
+    option(
+        "row-offset",
+        Takes::Number,
+        "Default row offset for generated segments",
+    ),
+    option(
+        "col-offset",
+        Takes::Number,
+        "Default column offset for generated segments",
+    ),
+    option(
+        "num-rows",
+        Takes::Number,
+        "Default number of rows for generated segments",
+    ),
+    option(
+        "num-cols",
+        Takes::Number,
+        "Default number of columns for generated segments",
+    ),
     option("trace-size", Takes::Number, "Create packet routed traces"),
-    option("trace-offset", Takes::Number, "Trace buffer offset appended to output"),
+    option(
+        "trace-offset",
+        Takes::Number,
+        "Trace buffer offset appended to output",
+    ),
     option("cc", Takes::Text, "Compiler to use for host code"),
     option("sysroot", Takes::Text, "Sysroot for cross-compilation"),
-    option("host-target", Takes::Text, "Target architecture of the host program"),
-    option("shared", Takes::Flag, "Generate a shared library instead of static"),
+    option(
+        "host-target",
+        Takes::Text,
+        "Target architecture of the host program",
+    ),
+    option(
+        "shared",
+        Takes::Flag,
+        "Generate a shared library instead of static",
+    ),
     option("xbridge", Takes::Flag, "Link using xbridge"),
     option("no-xbridge", Takes::Flag, "Link using peano"),
     option("xchesscc", Takes::Flag, "Compile using xchesscc"),
     option("no-xchesscc", Takes::Flag, "Compile using peano"),
-    option("peano", Takes::Text, "Root directory where peano compiler is installed"),
+    option(
+        "peano",
+        Takes::Text,
+        "Root directory where peano compiler is installed",
+    ),
     option("device", Takes::Text, "Target AIE device"),
     option("target", Takes::Text, "Target backend: 'aie' or 'gpu'"),
-    option("omit-while-true-loop", Takes::Flag, "Do not add while(true) loop around per-core logic"),
-    option("omit-ping-pong-transform", Takes::Text, "Omit ping-pong buffering"),
-    option("lower-linalg-to-func", Takes::Text, "Lower linalg.generic to function calls"),
-    option("air-loop-fusion", Takes::Flag, "Add air-loop-fusion pass to the pipeline"),
-    option("air-runtime-loop-tiling-sizes", Takes::Number, "Tiling factors for the shim DMA BD optimization pass"),
-    option("omit-auto-broadcast", Takes::Flag, "Omit air-broadcast-detection"),
-    option("output-format", Takes::OneOf(FORMATS), "Output format for the generated binary"),
-    option("xclbin-kernel-name", Takes::Text, "Kernel name in xclbin file"),
-    option("xclbin-instance-name", Takes::Text, "Instance name in xclbin metadata"),
+    option(
+        "omit-while-true-loop",
+        Takes::Flag,
+        "Do not add while(true) loop around per-core logic",
+    ),
+    option(
+        "omit-ping-pong-transform",
+        Takes::Text,
+        "Omit ping-pong buffering",
+    ),
+    option(
+        "lower-linalg-to-func",
+        Takes::Text,
+        "Lower linalg.generic to function calls",
+    ),
+    option(
+        "air-loop-fusion",
+        Takes::Flag,
+        "Add air-loop-fusion pass to the pipeline",
+    ),
+    option(
+        "air-runtime-loop-tiling-sizes",
+        Takes::Number,
+        "Tiling factors for the shim DMA BD optimization pass",
+    ),
+    option(
+        "omit-auto-broadcast",
+        Takes::Flag,
+        "Omit air-broadcast-detection",
+    ),
+    option(
+        "output-format",
+        Takes::OneOf(FORMATS),
+        "Output format for the generated binary",
+    ),
+    option(
+        "xclbin-kernel-name",
+        Takes::Text,
+        "Kernel name in xclbin file",
+    ),
+    option(
+        "xclbin-instance-name",
+        Takes::Text,
+        "Instance name in xclbin metadata",
+    ),
     option("xclbin-kernel-id", Takes::Text, "Kernel id in xclbin file"),
-    option("xclbin-input", Takes::Text, "Generate kernel into existing xclbin file"),
-    option("elf-name", Takes::Text, "Output filename for full ELF (--output-format=elf)"),
-    option("pdi-name", Takes::Text, "Output filename for PDI binary (--output-format=pdi)"),
-    option("bf16-emulation", Takes::Flag, "Emulate f32 vector arithmetic using bf16"),
-    option("stack-size", Takes::Number, "Stack size in bytes per AIE core (default: 1024)"),
+    option(
+        "xclbin-input",
+        Takes::Text,
+        "Generate kernel into existing xclbin file",
+    ),
+    option(
+        "elf-name",
+        Takes::Text,
+        "Output filename for full ELF (--output-format=elf)",
+    ),
+    option(
+        "pdi-name",
+        Takes::Text,
+        "Output filename for PDI binary (--output-format=pdi)",
+    ),
+    option(
+        "bf16-emulation",
+        Takes::Flag,
+        "Emulate f32 vector arithmetic using bf16",
+    ),
+    option(
+        "stack-size",
+        Takes::Number,
+        "Stack size in bytes per AIE core (default: 1024)",
+    ),
 ];
 
 struct Design {
@@ -74,9 +162,18 @@ struct Design {
 /// # Errors
 /// Exit code 1 and the real one's words.
 pub fn run(run: &Run) -> Result {
-    let asks = |word: &str| run.arguments.iter().any(|a| a.trim_start_matches('-') == word);
+    let asks = |word: &str| {
+        run.arguments
+            .iter()
+            .any(|a| a.trim_start_matches('-') == word)
+    };
     if asks("help") {
-        super::print(&options::help(run, "AIR Compiler Driver\n  Compiles AIR MLIR programs for AIE/NPU devices.", "<input AIR MLIR file>", &OPTIONS));
+        super::print(&options::help(
+            run,
+            "AIR Compiler Driver\n  Compiles AIR MLIR programs for AIE/NPU devices.",
+            "<input AIR MLIR file>",
+            &OPTIONS,
+        ));
         return Ok(());
     }
     if asks("version") {
@@ -86,16 +183,25 @@ pub fn run(run: &Run) -> Result {
     let options = options::parse(run, &OPTIONS, Unknown::Refused)?;
     let name = run.name();
     let Some(input) = options.positional.first() else {
-        return Err(failure(format!("{name}: Not enough positional command line arguments specified!\nMust specify at least 1 positional argument: See: {} --help", run.program)));
+        return Err(failure(format!(
+            "{name}: Not enough positional command line arguments specified!\nMust specify at least 1 positional argument: See: {} --help",
+            run.program
+        )));
     };
     if options.positional.len() > 1 {
-        return Err(failure(format!("{name}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {} --help", run.program)));
+        return Err(failure(format!(
+            "{name}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {} --help",
+            run.program
+        )));
     }
     let tmpdir = options.get("tmpdir").unwrap_or("air_project");
     if let Err(error) = fs::create_dir(tmpdir)
         && error.kind() != std::io::ErrorKind::AlreadyExists
     {
-        return Err(failure(format!("Error creating directory {tmpdir}: {}", message(&error))));
+        return Err(failure(format!(
+            "Error creating directory {tmpdir}: {}",
+            message(&error)
+        )));
     }
     run.begin()?;
     compile(run, &options, input, tmpdir)
@@ -107,7 +213,9 @@ fn compile(run: &Run, options: &Options, input: &str, tmpdir: &str) -> Result {
     if format == "elf" && device.contains("npu1") {
         return Err(failure(match run.identity.dialect {
             1 => "Error: output_format='elf' is not supported for npu1 target.".to_owned(),
-            _ => format!("Error: --output-format=elf is not supported for --device={device}. Use --output-format=xclbin (default) or --output-format=pdi for npu1."),
+            _ => format!(
+                "Error: --output-format=elf is not supported for --device={device}. Use --output-format=xclbin (default) or --output-format=pdi for npu1."
+            ),
         }));
     }
     let aiecc = run.on_path("aiecc").or_else(|| run.on_path("aiecc.py"));
@@ -134,30 +242,48 @@ fn compile(run: &Run, options: &Options, input: &str, tmpdir: &str) -> Result {
     let placed = module.print(0..module.tokens().len()) + "\n";
     let tmpdir = Path::new(tmpdir);
     run.write(&tmpdir.join(format!("placed.{stem}")), placed.as_bytes());
-    run.write(&tmpdir.join(format!("aie.{stem}")), design.aie(false)?.as_bytes());
+    run.write(
+        &tmpdir.join(format!("aie.{stem}")),
+        design.aie(false)?.as_bytes(),
+    );
     let npu = tmpdir.join(format!("npu.{stem}"));
     run.write(&npu, design.aie(format == "elf")?.as_bytes());
     let command = command(run, options, format, tmpdir, &npu);
     if options.flag("verbose") {
-        super::print(&format!("Using aiecc from: {}\nRunning aiecc with options: {} \n", aiecc.display(), command.join(" ")));
+        super::print(&format!(
+            "Using aiecc from: {}\nRunning aiecc with options: {} \n",
+            aiecc.display(),
+            command.join(" ")
+        ));
         let _ = std::io::stdout().flush();
     }
     let status = crate::run::execute(&aiecc, &command);
     if run.fails("tool:aiecc") || !status.is_ok_and(|status| status.success()) {
-        return Err(failure(format!("Error running command: {}", aiecc.display())));
+        return Err(failure(format!(
+            "Error running command: {}",
+            aiecc.display()
+        )));
     }
     Ok(())
 }
 
 fn pass_failed(device: &str) -> Exit {
-    failure(format!("Error: pass pipeline failed: builtin.module(air-annotate-refeed,air-rank-to-launch,air-insert-launch-around-herd{{insert-segment=true}},func.func(air-lower-herd-parallel),air-to-aie{{row-offset=2 col-offset=0 device={device} emit-while-loop=true}})"))
+    failure(format!(
+        "Error: pass pipeline failed: builtin.module(air-annotate-refeed,air-rank-to-launch,air-insert-launch-around-herd{{insert-segment=true}},func.func(air-lower-herd-parallel),air-to-aie{{row-offset=2 col-offset=0 device={device} emit-while-loop=true}})"
+    ))
 }
 
 /// The command line for aiecc.
 fn command(run: &Run, options: &Options, format: &str, tmpdir: &Path, npu: &Path) -> Vec<String> {
     let first = run.identity.dialect == 1;
-    let output = options.get("o").filter(|o| !o.is_empty()).unwrap_or("aie.xclbin");
-    let insts = options.get("i").filter(|i| !i.is_empty()).map(str::to_owned);
+    let output = options
+        .get("o")
+        .filter(|o| !o.is_empty())
+        .unwrap_or("aie.xclbin");
+    let insts = options
+        .get("i")
+        .filter(|i| !i.is_empty())
+        .map(str::to_owned);
     let insts = insts.unwrap_or_else(|| match output.strip_suffix(".xclbin") {
         Some(stem) => format!("{stem}.insts.bin"),
         None => output.to_owned(),
@@ -170,12 +296,21 @@ fn command(run: &Run, options: &Options, format: &str, tmpdir: &Path, npu: &Path
         command.extend(["--no-xchesscc", "--no-xbridge", "--no-compile-host"].map(str::to_owned));
     }
     command.push(format!("--tmpdir={}", tmpdir.display()));
-    let get = |new: &str, old: &str| if first { format!("--{old}") } else { format!("--get-{new}") };
+    let get = |new: &str, old: &str| {
+        if first {
+            format!("--{old}")
+        } else {
+            format!("--get-{new}")
+        }
+    };
     match format {
         "elf" => {
             command.push(get("full-elf", "generate-full-elf"));
             command.push("--expand-load-pdis".to_owned());
-            command.push(format!("--full-elf-name={}", options.get("elf-name").unwrap_or("aie.elf")));
+            command.push(format!(
+                "--full-elf-name={}",
+                options.get("elf-name").unwrap_or("aie.elf")
+            ));
         }
         "xclbin" => {
             command.push(get("xclbin", "aie-generate-xclbin"));
@@ -183,11 +318,17 @@ fn command(run: &Run, options: &Options, format: &str, tmpdir: &Path, npu: &Path
         }
         "txn" => {
             command.push(get("txn", "aie-generate-txn"));
-            command.push(format!("--txn-name={}", options.get("o").unwrap_or("aie.txn.mlir")));
+            command.push(format!(
+                "--txn-name={}",
+                options.get("o").unwrap_or("aie.txn.mlir")
+            ));
         }
         "pdi" => {
             command.push(get("pdi", "aie-generate-pdi"));
-            command.push(format!("--pdi-name={}", options.get("pdi-name").unwrap_or("aie.pdi")));
+            command.push(format!(
+                "--pdi-name={}",
+                options.get("pdi-name").unwrap_or("aie.pdi")
+            ));
         }
         _ => {}
     }
@@ -196,7 +337,12 @@ fn command(run: &Run, options: &Options, format: &str, tmpdir: &Path, npu: &Path
         command.push(format!("--npu-insts-name={insts}"));
     }
     if format == "xclbin" {
-        for name in ["xclbin-kernel-name", "xclbin-instance-name", "xclbin-kernel-id", "xclbin-input"] {
+        for name in [
+            "xclbin-kernel-name",
+            "xclbin-instance-name",
+            "xclbin-kernel-id",
+            "xclbin-input",
+        ] {
             if let Some(value) = options.get(name).filter(|v| !v.is_empty()) {
                 command.push(format!("--{name}={value}"));
             }
@@ -221,7 +367,9 @@ impl Design {
     fn of(module: &Module<'_>, options: &Options, part: Part) -> Option<Self> {
         let (function, body) = entry(module)?;
         let all = module.all_operations();
-        let herd = all.iter().find(|op| op.name == "air.herd" && body.contains(&op.at))?;
+        let herd = all
+            .iter()
+            .find(|op| op.name == "air.herd" && body.contains(&op.at))?;
         let arguments: Vec<(String, Type)> = arguments(module, &function)
             .into_iter()
             .map(|(name, of)| (name.to_owned(), of))
@@ -252,7 +400,9 @@ impl Design {
         let elements = results.first().and_then(|(index, _)| {
             let of = signature.arguments.get(*index)?;
             let tile = walk.tiles.get(index).and_then(|view| {
-                view.shape.iter().try_fold(1u64, |product, d| product.checked_mul((*d)?))
+                view.shape
+                    .iter()
+                    .try_fold(1u64, |product, d| product.checked_mul((*d)?))
             });
             let grid: u64 = walk.grid.iter().product();
             of.elements().or(tile.map(|tile| tile * grid.max(1)))
@@ -266,14 +416,21 @@ impl Design {
             .map(|(name, _)| name.clone())
             .collect();
         let keys = ["link_with", "link_files"];
-        let links = all.iter().flat_map(|op| keys.iter().flat_map(|key| op.strings(key)));
+        let links = all
+            .iter()
+            .flat_map(|op| keys.iter().flat_map(|key| op.strings(key)));
         let identity = format!(
             "{} {:?} {:?} {:?} {:?}",
             module.identity(0..module.tokens().len()),
             options.get("stack-size").unwrap_or("1024"),
             options.all("air-runtime-loop-tiling-sizes"),
             ["row-offset", "col-offset", "num-rows", "num-cols"].map(|o| options.get(o)),
-            ["trace-size", "omit-ping-pong-transform", "lower-linalg-to-func"].map(|o| options.get(o)),
+            [
+                "trace-size",
+                "omit-ping-pong-transform",
+                "lower-linalg-to-func"
+            ]
+            .map(|o| options.get(o)),
         );
         let mut links: Vec<String> = links.map(str::to_owned).collect();
         links.sort();
@@ -314,13 +471,18 @@ impl Design {
                 return format!("memref<{rows}x{columns}x{}>", of.element);
             }
         }
-        let elements = of.elements().or(self.program.elements.map(u64::from)).unwrap_or(1024);
+        let elements = of
+            .elements()
+            .or(self.program.elements.map(u64::from))
+            .unwrap_or(1024);
         format!("memref<{elements}x{}>", of.element)
     }
 
     fn product_step(&self) -> Option<&Step> {
         let steps = self.program.steps.as_ref()?;
-        steps.iter().find(|step| step.operation == Operation::MatMul)
+        steps
+            .iter()
+            .find(|step| step.operation == Operation::MatMul)
     }
 
     fn product(&self) -> Option<[u32; 3]> {
@@ -341,7 +503,13 @@ impl Design {
 
     /// The arguments that the program reads, and those that it gives.
     fn flows(&self) -> (Vec<usize>, Vec<usize>) {
-        let buffers = || self.arguments.iter().enumerate().filter(|(_, (_, of))| of.is_memref()).map(|(i, _)| i);
+        let buffers = || {
+            self.arguments
+                .iter()
+                .enumerate()
+                .filter(|(_, (_, of))| of.is_memref())
+                .map(|(i, _)| i)
+        };
         let Some(steps) = &self.program.steps else {
             // Nobody knows: everything goes in, the last comes out.
             return (buffers().collect(), buffers().last().into_iter().collect());
@@ -379,12 +547,18 @@ impl Design {
             // A shim has two channels each way.
             let shim = (number / 2) % columns;
             let object = self.object(*index);
-            writeln!(text, "    aie.objectfifo @air_in_{index}(%shim_{shim}, {{%core_tile}}, 2 : i32) : !aie.objectfifo<{object}>")?;
+            writeln!(
+                text,
+                "    aie.objectfifo @air_in_{index}(%shim_{shim}, {{%core_tile}}, 2 : i32) : !aie.objectfifo<{object}>"
+            )?;
         }
         for (number, index) in gives.iter().enumerate() {
             let shim = (number / 2) % columns;
             let object = self.object(*index);
-            writeln!(text, "    aie.objectfifo @air_out_{index}(%core_tile, {{%shim_{shim}}}, 2 : i32) : !aie.objectfifo<{object}>")?;
+            writeln!(
+                text,
+                "    aie.objectfifo @air_out_{index}(%core_tile, {{%shim_{shim}}}, 2 : i32) : !aie.objectfifo<{object}>"
+            )?;
         }
         self.core(text, &reads, &gives)?;
         self.sequence(text, &reads, &gives, loads)?;
@@ -404,12 +578,21 @@ impl Design {
         for (side, port, indices) in sides {
             for index in indices {
                 let object = self.object(*index);
-                writeln!(text, "      %{side}_view_{index} = aie.objectfifo.acquire @air_{side}_{index}({port}, 1) : !aie.objectfifosubview<{object}>")?;
-                writeln!(text, "      %{side}_{index} = aie.objectfifo.subview.access %{side}_view_{index}[0] : !aie.objectfifosubview<{object}> -> {object}")?;
+                writeln!(
+                    text,
+                    "      %{side}_view_{index} = aie.objectfifo.acquire @air_{side}_{index}({port}, 1) : !aie.objectfifosubview<{object}>"
+                )?;
+                writeln!(
+                    text,
+                    "      %{side}_{index} = aie.objectfifo.subview.access %{side}_view_{index}[0] : !aie.objectfifosubview<{object}> -> {object}"
+                )?;
             }
         }
         for (number, variable) in self.variables.iter().enumerate() {
-            writeln!(text, "      %variable_{number} = aiex.read_scratchpad_parameter @{variable} : i32")?;
+            writeln!(
+                text,
+                "      %variable_{number} = aiex.read_scratchpad_parameter @{variable} : i32"
+            )?;
         }
         if let Some(step) = self.product_step() {
             self.matmul(text, step)?;
@@ -422,11 +605,18 @@ impl Design {
         }
         for (side, port, indices) in sides {
             for index in indices {
-                writeln!(text, "      aie.objectfifo.release @air_{side}_{index}({port}, 1)")?;
+                writeln!(
+                    text,
+                    "      aie.objectfifo.release @air_{side}_{index}({port}, 1)"
+                )?;
             }
         }
         writeln!(text, "      aie.end")?;
-        let links: Vec<_> = self.links.iter().map(|link| format!("\"{link}\"")).collect();
+        let links: Vec<_> = self
+            .links
+            .iter()
+            .map(|link| format!("\"{link}\""))
+            .collect();
         let links = match links.as_slice() {
             [] => String::new(),
             [one] => format!(" {{link_with = {one}}}"),
@@ -441,14 +631,27 @@ impl Design {
         };
         let [type_a, type_b, type_c] = [a, b, c].map(|index| self.object(index));
         let element = step.element.mlir();
-        if step.operands.get(2).is_some_and(|c| matches!(c, Operand::Constant(_))) {
+        if step
+            .operands
+            .get(2)
+            .is_some_and(|c| matches!(c, Operand::Constant(_)))
+        {
             let zero = if step.element.is_float() { "0.0" } else { "0" };
             writeln!(text, "      %zero = arith.constant {zero} : {element}")?;
-            writeln!(text, "      linalg.fill ins(%zero : {element}) outs(%out_{c} : {type_c})")?;
+            writeln!(
+                text,
+                "      linalg.fill ins(%zero : {element}) outs(%out_{c} : {type_c})"
+            )?;
         } else {
-            writeln!(text, "      memref.copy %in_{c}, %out_{c} : {type_c} to {type_c}")?;
+            writeln!(
+                text,
+                "      memref.copy %in_{c}, %out_{c} : {type_c} to {type_c}"
+            )?;
         }
-        writeln!(text, "      linalg.matmul ins(%in_{a}, %in_{b} : {type_a}, {type_b}) outs(%out_{c} : {type_c})")
+        writeln!(
+            text,
+            "      linalg.matmul ins(%in_{a}, %in_{b} : {type_a}, {type_b}) outs(%out_{c} : {type_c})"
+        )
     }
 
     /// One linalg.generic that computes the steps, of which the last gives argument `result`.
@@ -461,7 +664,13 @@ impl Design {
                 reads.push(index);
             }
         }
-        let element_of = |index: u32| self.program.arguments.get(index as usize).copied().flatten();
+        let element_of = |index: u32| {
+            self.program
+                .arguments
+                .get(index as usize)
+                .copied()
+                .flatten()
+        };
         let join = |parts: Vec<String>| parts.join(", ");
         let maps = vec!["affine_map<(d0) -> (d0)>".to_owned(); reads.len() + 1];
         let of = |index: u32| element_of(index).map_or("i32", Element::mlir);
@@ -474,8 +683,15 @@ impl Design {
             ),
         };
         let target = self.object(result);
-        writeln!(text, "      linalg.generic {{indexing_maps = [{}], iterator_types = [\"parallel\"]}}{ins} outs(%out_{result} : {target}) {{", join(maps))?;
-        let mut block: Vec<_> = reads.iter().map(|i| format!("%e{result}_{i}: {}", of(*i))).collect();
+        writeln!(
+            text,
+            "      linalg.generic {{indexing_maps = [{}], iterator_types = [\"parallel\"]}}{ins} outs(%out_{result} : {target}) {{",
+            join(maps)
+        )?;
+        let mut block: Vec<_> = reads
+            .iter()
+            .map(|i| format!("%e{result}_{i}: {}", of(*i)))
+            .collect();
         block.push(format!("%o{result}: {}", of(result as u32)));
         writeln!(text, "      ^bb0({}):", join(block))?;
         let mut names = 0;
@@ -491,7 +707,11 @@ impl Design {
                         names += 1;
                         let name = format!("%c{result}_{names}");
                         let value = constant(bits, step.element);
-                        writeln!(text, "        {name} = arith.constant {value} : {}", step.element.mlir())?;
+                        writeln!(
+                            text,
+                            "        {name} = arith.constant {value} : {}",
+                            step.element.mlir()
+                        )?;
                         (name, None)
                     }
                     Operand::Variable(word) => (format!("%variable_{word}"), None),
@@ -505,14 +725,21 @@ impl Design {
             let own = step.element.mlir();
             match (operation(step.operation, step.element), operands.as_slice()) {
                 (Some(name), _) => {
-                    writeln!(text, "        {given} = {name} {} : {own}", operands.join(", "))?;
+                    writeln!(
+                        text,
+                        "        {given} = {name} {} : {own}",
+                        operands.join(", ")
+                    )?;
                     yielded = given;
                 }
                 (None, [one]) => {
                     // A copy: what it copies goes on under its own name.
                     yielded.clone_from(one);
                     if matches!(step.result, Operand::Temporary(_)) {
-                        writeln!(text, "        {given} = vector.broadcast {one} : {own} to {own}")?;
+                        writeln!(
+                            text,
+                            "        {given} = vector.broadcast {one} : {own} to {own}"
+                        )?;
                     }
                 }
                 _ => {}
@@ -525,12 +752,31 @@ impl Design {
                 break;
             }
         }
-        writeln!(text, "        linalg.yield {yielded} : {}\n      }}", of(result as u32))
+        writeln!(
+            text,
+            "        linalg.yield {yielded} : {}\n      }}",
+            of(result as u32)
+        )
     }
 
-    fn sequence(&self, text: &mut String, reads: &[usize], gives: &[usize], loads: bool) -> std::fmt::Result {
-        let list: Vec<_> = self.arguments.iter().map(|(name, of)| format!("{name}: {}", of.text)).collect();
-        writeln!(text, "    aie.runtime_sequence @{}({}) {{", self.name, list.join(", "))?;
+    fn sequence(
+        &self,
+        text: &mut String,
+        reads: &[usize],
+        gives: &[usize],
+        loads: bool,
+    ) -> std::fmt::Result {
+        let list: Vec<_> = self
+            .arguments
+            .iter()
+            .map(|(name, of)| format!("{name}: {}", of.text))
+            .collect();
+        writeln!(
+            text,
+            "    aie.runtime_sequence @{}({}) {{",
+            self.name,
+            list.join(", ")
+        )?;
         if loads {
             writeln!(text, "      aiex.npu.load_pdi {{device_ref = @main}}")?;
         }
@@ -538,7 +784,10 @@ impl Design {
             writeln!(text, "      aiex.sync_scratchpad_parameters_from_host")?;
         }
         for (number, scalar) in self.scalars.iter().enumerate() {
-            writeln!(text, "      aiex.npu.rtp_write(@__air_herd_rtp_0_2, {number}, {scalar}) : i32")?;
+            writeln!(
+                text,
+                "      aiex.npu.rtp_write(@__air_herd_rtp_0_2, {number}, {scalar}) : i32"
+            )?;
         }
         for (side, indices, token) in [("in", reads, ""), ("out", gives, " {issue_token = true}")] {
             for index in indices {
@@ -546,8 +795,15 @@ impl Design {
                     continue;
                 };
                 let elements = Type::parse(&self.object(*index)).elements().unwrap_or(0);
-                writeln!(text, "      %{side}_task_{index} = aiex.dma_configure_task_for @air_{side}_{index} {{")?;
-                writeln!(text, "        aie.dma_bd({name} : {}, 0, {elements})", of.text)?;
+                writeln!(
+                    text,
+                    "      %{side}_task_{index} = aiex.dma_configure_task_for @air_{side}_{index} {{"
+                )?;
+                writeln!(
+                    text,
+                    "        aie.dma_bd({name} : {}, 0, {elements})",
+                    of.text
+                )?;
                 writeln!(text, "        aie.end\n      }}{token}")?;
             }
         }
@@ -566,7 +822,10 @@ impl Design {
 
 /// The type of a temporary: that of the step that gives it.
 fn temporary(steps: &[Step], index: u32) -> Option<Element> {
-    steps.iter().find(|step| step.result == Operand::Temporary(index)).map(|step| step.element)
+    steps
+        .iter()
+        .find(|step| step.result == Operand::Temporary(index))
+        .map(|step| step.element)
 }
 
 fn operation(operation: Operation, element: Element) -> Option<&'static str> {
@@ -618,15 +877,25 @@ fn converted(
     };
     *names += 1;
     let made = format!("%v{names}_{}", name.trim_start_matches('%'));
-    writeln!(text, "        {made} = {operation} {name} : {} to {}", from.mlir(), to.mlir())?;
+    writeln!(
+        text,
+        "        {made} = {operation} {name} : {} to {}",
+        from.mlir(),
+        to.mlir()
+    )?;
     Ok(made)
 }
 
 fn uses(module: &Module<'_>, range: std::ops::Range<usize>, name: &str) -> bool {
-    range.into_iter().any(|i| module.kind(i) == Kind::Value && module.text(i) == name)
+    range
+        .into_iter()
+        .any(|i| module.kind(i) == Kind::Value && module.text(i) == name)
 }
 
 /// Whether a value is defined by an operation, as the launch's ids are.
 fn defined_in_launch(module: &Module<'_>, name: &str) -> bool {
-    module.all_operations().iter().any(|op| op.results.contains(&name))
+    module
+        .all_operations()
+        .iter()
+        .any(|op| op.results.contains(&name))
 }

@@ -28,17 +28,26 @@ pub fn run(run: &Run) -> Result {
     };
     super::print("\n\n****** Bootgen v2023.2\n\n");
     let read = |path: &str| {
-        fs::read(path).map_err(|e| failure(format!("[ERROR]  : Cannot read file - {path}: {}", message(&e))))
+        fs::read(path).map_err(|e| {
+            failure(format!(
+                "[ERROR]  : Cannot read file - {path}: {}",
+                message(&e)
+            ))
+        })
     };
     let bif = String::from_utf8_lossy(&read(image)?).into_owned();
-    let line = bif.lines().find_map(|line| line.trim().strip_prefix("file="));
+    let line = bif
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("file="));
     let Some(line) = line else {
         return Err(failure("[ERROR]  : syntax error in BIF: no file"));
     };
     let mut words = line.split_whitespace();
     let file = words.next().unwrap_or("");
     if let Some(word) = words.next() {
-        return Err(failure(format!("[ERROR]  : syntax error, unexpected '{word}' in BIF")));
+        return Err(failure(format!(
+            "[ERROR]  : syntax error, unexpected '{word}' in BIF"
+        )));
     }
     let cdo = read(file)?;
     if cdo.get(4..7) != Some(b"CDO") {

@@ -1,8 +1,8 @@
 //! The tools, each with its own command line.
 
+mod aie_hsaco;
 mod aiebu_asm;
 mod aiecc;
-mod aie_hsaco;
 mod air_opt;
 mod aircc;
 mod bootgen;
@@ -53,13 +53,19 @@ pub fn diagnostic(file: &str, text: &str, what: &Diagnostic) -> String {
         .take(what.column.saturating_sub(1))
         .map(|c| if c == '\t' { '\t' } else { ' ' })
         .collect();
-    format!("{file}:{}:{}: error: {}\n{line}\n{space}^", what.line, what.column, what.message)
+    format!(
+        "{file}:{}:{}: error: {}\n{line}\n{space}^",
+        what.line, what.column, what.message
+    )
 }
 
 /// The diagnostic that the control file wants: `diagnostic = 3:23: expected ')'`.
 pub fn wanted_diagnostic(run: &Run) -> Option<Diagnostic> {
     let wanted = run.control.get("diagnostic");
-    let wanted = wanted.or_else(|| run.fails("syntax").then_some("1:1: expected operation name in quotes"))?;
+    let wanted = wanted.or_else(|| {
+        run.fails("syntax")
+            .then_some("1:1: expected operation name in quotes")
+    })?;
     let mut parts = wanted.splitn(3, ':');
     let mut number = || parts.next()?.trim().parse().ok();
     let (line, column) = (number()?, number()?);

@@ -45,7 +45,11 @@ pub fn run(run: &Run) -> Result {
     let host = run.identity.dialect == 2;
     let tool = run.identity.tool.as_str();
     run.begin()?;
-    if run.arguments.iter().any(|a| a.trim_start_matches('-') == "version") {
+    if run
+        .arguments
+        .iter()
+        .any(|a| a.trim_start_matches('-') == "version")
+    {
         super::print(&version(run, host));
         return Ok(());
     }
@@ -67,8 +71,12 @@ pub fn run(run: &Run) -> Result {
         let bytes = fs::read(input).map_err(|_| {
             failure(match tool {
                 "clang" => format!("clang: error: no such file or directory: '{input}'"),
-                "ld.lld" => format!("ld.lld: error: cannot open {input}: No such file or directory"),
-                _ => format!("{tool}: {input}: error: Could not open input file: No such file or directory"),
+                "ld.lld" => {
+                    format!("ld.lld: error: cannot open {input}: No such file or directory")
+                }
+                _ => format!(
+                    "{tool}: {input}: error: Could not open input file: No such file or directory"
+                ),
             })
         })?;
         if host && let Some(refusal) = refused(tool, input, &bytes) {
@@ -90,7 +98,10 @@ pub fn run(run: &Run) -> Result {
 
 fn refused(tool: &str, input: &str, bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
-    let (number, line) = text.lines().enumerate().find(|(_, line)| line.contains("accum1024"))?;
+    let (number, line) = text
+        .lines()
+        .enumerate()
+        .find(|(_, line)| line.contains("accum1024"))?;
     let column = line.find("accum1024").unwrap_or(0);
     let space = " ".repeat(column);
     Some(format!(

@@ -27,8 +27,12 @@ fn error(text: impl AsRef<str>) -> crate::run::Exit {
 fn triple(value: &str) -> Result<(String, String, String)> {
     let mut parts = value.splitn(3, ':').map(str::to_owned);
     match (parts.next(), parts.next(), parts.next()) {
-        (Some(section), Some(format), Some(file)) if !file.is_empty() => Ok((section, format, file)),
-        _ => Err(error(format!("Expected format <section>:<format>:<file> when using adding a section.  Received: {value}."))),
+        (Some(section), Some(format), Some(file)) if !file.is_empty() => {
+            Ok((section, format, file))
+        }
+        _ => Err(error(format!(
+            "Expected format <section>:<format>:<file> when using adding a section.  Received: {value}."
+        ))),
     }
 }
 
@@ -43,7 +47,11 @@ impl Asked {
             };
             let mut take = || {
                 let taken = value.take().or_else(|| rest.next().cloned());
-                taken.ok_or_else(|| error(format!("the required argument for option '{option}' is missing")))
+                taken.ok_or_else(|| {
+                    error(format!(
+                        "the required argument for option '{option}' is missing"
+                    ))
+                })
             };
             match option {
                 "--input" | "-i" => asked.input = Some(take()?),
@@ -77,13 +85,24 @@ pub fn run(run: &Run) -> Result {
     if !asked.quiet {
         super::print("XRT Build Version: 2.26.0\n");
     }
-    if let Some(input) = asked.input.as_ref().filter(|input| !Path::new(input).is_file()) {
-        return Err(error(format!("The following input file could not be found: '{input}'.")));
+    if let Some(input) = asked
+        .input
+        .as_ref()
+        .filter(|input| !Path::new(input).is_file())
+    {
+        return Err(error(format!(
+            "The following input file could not be found: '{input}'."
+        )));
     }
-    let outputs = asked.output.iter().chain(asked.dump.iter().map(|(.., file)| file));
+    let outputs = asked
+        .output
+        .iter()
+        .chain(asked.dump.iter().map(|(.., file)| file));
     for output in outputs {
         if !asked.force && Path::new(output).exists() {
-            return Err(error(format!("The output file '{output}' already exists.  Use the '--force' option to overwrite it.")));
+            return Err(error(format!(
+                "The output file '{output}' already exists.  Use the '--force' option to overwrite it."
+            )));
         }
     }
     let mut container = match &asked.input {
@@ -105,8 +124,14 @@ pub fn run(run: &Run) -> Result {
     if let Some(output) = &asked.output {
         in_order(&mut container);
         container.iter_mut().for_each(describe);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
-        run.deliver("xclbin", Path::new(output), &axlf(&container, now, random_uuid()));
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |t| t.as_secs());
+        run.deliver(
+            "xclbin",
+            Path::new(output),
+            &axlf(&container, now, random_uuid()),
+        );
     }
     Ok(())
 }
@@ -143,10 +168,16 @@ fn read_json(file: &str) -> Result<Json> {
 
 fn add(container: &mut Vec<Section>, section: &str, format: &str, file: &str) -> Result {
     if format != "JSON" {
-        return Err(error(format!("The format '{format}' is not supported for section '{section}'")));
+        return Err(error(format!(
+            "The format '{format}' is not supported for section '{section}'"
+        )));
     }
     let json = read_json(file)?;
-    let stem = Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = Path::new(file)
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     match section {
         "MEM_TOPOLOGY" => {
             let data = memories(&json).ok_or_else(|| error(format!("{file}: no mem_topology")))?;
@@ -157,7 +188,8 @@ fn add(container: &mut Vec<Section>, section: &str, format: &str, file: &str) ->
             let directory = Path::new(file).parent().unwrap_or(Path::new("")).to_owned();
             let load = |name: &str| fs::read(directory.join(name)).ok();
             let partition = Partition::from_json(&json, load);
-            let mut partition = partition.ok_or_else(|| error(format!("{file}: no AIE partition, or a PDI is missing")))?;
+            let mut partition = partition
+                .ok_or_else(|| error(format!("{file}: no AIE partition, or a PDI is missing")))?;
             // An xclbin that is extended keeps the PDIs that it has.
             let earlier = container.iter().find(|s| s.kind == kind::AIE_PARTITION);
             if let Some(earlier) = earlier.and_then(|s| Partition::from_section(&s.data)) {
@@ -187,15 +219,24 @@ fn memories(json: &Json) -> Option<Vec<u8>> {
 /// Adds kernels: their XML, instances, and which argument is in which memory.
 fn add_kernels(container: &mut Vec<Section>, file: &str) -> Result {
     let json = read_json(file)?;
-    let kernels = json.get("ps-kernels").and_then(|k| k.get("kernels")).map(|k| k.items().to_vec());
+    let kernels = json
+        .get("ps-kernels")
+        .and_then(|k| k.get("kernels"))
+        .map(|k| k.items().to_vec());
     let existing = |container: &[Section], of: u32| {
-        container.iter().find(|s| s.kind == of).map(|s| s.data.clone())
+        container
+            .iter()
+            .find(|s| s.kind == of)
+            .map(|s| s.data.clone())
     };
     let mut xml = match existing(container, kind::EMBEDDED_METADATA) {
         Some(xml) => String::from_utf8_lossy(&xml).into_owned(),
         None => "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<project>\n  <platform>\n    <device>\n      <core>\n      </core>\n    </device>\n  </platform>\n</project>\n".to_owned(),
     };
-    let rows = |data: Option<Vec<u8>>, header: usize| data.map(|d| d.get(header..).unwrap_or_default().to_vec()).unwrap_or_default();
+    let rows = |data: Option<Vec<u8>>, header: usize| {
+        data.map(|d| d.get(header..).unwrap_or_default().to_vec())
+            .unwrap_or_default()
+    };
     let mut layout = Image(rows(existing(container, kind::IP_LAYOUT), 8));
     let mut connections = Image(rows(existing(container, kind::CONNECTIVITY), 4));
     for kernel in kernels.unwrap_or_default() {
@@ -212,12 +253,27 @@ fn add_kernels(container: &mut Vec<Section>, file: &str) -> Result {
     let twice = Image([connections.0.clone(), connections.0.clone()].concat());
     put(container, kind::EMBEDDED_METADATA, "", xml.into_bytes());
     put(container, kind::IP_LAYOUT, "", counted(&layout, 80, &[0]));
-    put(container, kind::CONNECTIVITY, "", counted(&connections, 12, &[]));
-    put(container, kind::GROUP_CONNECTIVITY, "", counted(&twice, 12, &[]));
+    put(
+        container,
+        kind::CONNECTIVITY,
+        "",
+        counted(&connections, 12, &[]),
+    );
+    put(
+        container,
+        kind::GROUP_CONNECTIVITY,
+        "",
+        counted(&twice, 12, &[]),
+    );
     Ok(())
 }
 
-fn add_kernel(kernel: &Json, xml: &mut String, layout: &mut Image, connections: &mut Image) -> Option<()> {
+fn add_kernel(
+    kernel: &Json,
+    xml: &mut String,
+    layout: &mut Image,
+    connections: &mut Image,
+) -> Option<()> {
     let name = kernel.get("name")?.as_text()?;
     let data = kernel.get("extended-data")?;
     let id = data.get("dpu_kernel_id")?;
@@ -283,7 +339,11 @@ fn describe(section: &mut Section) {
                 ])
             };
             let group = section.kind == kind::GROUP_TOPOLOGY;
-            let key = if group { "group_topology" } else { "mem_topology" };
+            let key = if group {
+                "group_topology"
+            } else {
+                "mem_topology"
+            };
             (key, "m_mem_data", list(&row))
         }
         kind::IP_LAYOUT => {
@@ -310,7 +370,11 @@ fn describe(section: &mut Section) {
                 ])
             };
             let group = section.kind == kind::GROUP_CONNECTIVITY;
-            let key = if group { "group_connectivity" } else { "connectivity" };
+            let key = if group {
+                "group_connectivity"
+            } else {
+                "connectivity"
+            };
             (key, "m_connection", list(&row))
         }
         _ => return,
@@ -324,7 +388,11 @@ fn dump(container: &[Section], section: &str, format: &str, file: &str) -> Resul
     let of = match (section, format) {
         ("AIE_PARTITION", "JSON") => kind::AIE_PARTITION,
         ("EMBEDDED_METADATA", "RAW") => kind::EMBEDDED_METADATA,
-        _ => return Err(error(format!("The section '{section}' can't be dumped as '{format}'"))),
+        _ => {
+            return Err(error(format!(
+                "The section '{section}' can't be dumped as '{format}'"
+            )));
+        }
     };
     let found = container.iter().find(|s| s.kind == of);
     let found = found.ok_or_else(|| error(format!("Section '{section}' does not exist.")))?;

@@ -1,6 +1,11 @@
 //! What the tests of the doubles share.
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,19 +23,29 @@ pub struct Scene {
 
 /// A real artifact.
 pub fn real(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/aie").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data/aie")
+        .join(name);
     assert!(path.exists(), "{} is missing", path.display());
     path
 }
 
 impl Scene {
     pub fn new(dialect: u8) -> Self {
-        let directory = tempfile::Builder::new().prefix("aie-tools-").tempdir().unwrap();
+        let directory = tempfile::Builder::new()
+            .prefix("aie-tools-")
+            .tempdir()
+            .unwrap();
         let binary = Path::new(env!("CARGO_BIN_EXE_aie-tools"));
-        let tools = Installation::with_binary(&directory.path().join("root"), dialect, binary).unwrap();
+        let tools =
+            Installation::with_binary(&directory.path().join("root"), dialect, binary).unwrap();
         let work = directory.path().join("work");
         fs::create_dir(&work).unwrap();
-        Self { directory, tools, work }
+        Self {
+            directory,
+            tools,
+            work,
+        }
     }
 
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -78,7 +93,12 @@ impl Outcome {
 
     #[track_caller]
     pub fn ok(self) -> Self {
-        assert!(self.0.status.success(), "{}\n{}", self.stdout(), self.stderr());
+        assert!(
+            self.0.status.success(),
+            "{}\n{}",
+            self.stdout(),
+            self.stderr()
+        );
         self
     }
 
@@ -94,7 +114,13 @@ impl Outcome {
 }
 
 /// Passes `elements` of `element` through the memory tile; @`device`, @`sequence`.
-pub fn copy_design(part: &str, device: &str, sequence: &str, elements: u32, element: &str) -> String {
+pub fn copy_design(
+    part: &str,
+    device: &str,
+    sequence: &str,
+    elements: u32,
+    element: &str,
+) -> String {
     format!(
         "module {{
   aie.device({part}) @{device} {{

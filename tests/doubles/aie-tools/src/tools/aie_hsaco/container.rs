@@ -30,7 +30,10 @@ pub fn section(kernels: &[Kernel]) -> Vec<u8> {
         if blob.is_empty() {
             return [0, 0];
         }
-        let known = placed.iter().find(|(bytes, _)| bytes == blob).map(|(_, at)| *at);
+        let known = placed
+            .iter()
+            .find(|(bytes, _)| bytes == blob)
+            .map(|(_, at)| *at);
         let at = known.unwrap_or_else(|| {
             let at = pool_at + pool.len();
             pool.extend_from_slice(blob);
@@ -49,7 +52,15 @@ pub fn section(kernels: &[Kernel]) -> Vec<u8> {
     }
     let mut image = Image::default();
     image.words(&[0x4b45_4941, 1, 48, kernels.len() as u32, 44]);
-    image.words(&[names_at as u32, names_size as u32, pool_at as u32, 0, 0, 0, 0]);
+    image.words(&[
+        names_at as u32,
+        names_size as u32,
+        pool_at as u32,
+        0,
+        0,
+        0,
+        0,
+    ]);
     image.bytes(&table.0);
     image.bytes(&names);
     image.bytes(&pool);
@@ -67,10 +78,14 @@ pub fn kernels(section: &[u8]) -> Result<Vec<Kernel>, String> {
     }
     let (header, count, entry) = (word(8)? as usize, word(12)?, word(16)? as usize);
     let (names, pool_names) = (word(20)? as usize, word(24)? as usize);
-    let strings = section.get(names..names + pool_names).ok_or("string table is outside the section")?;
+    let strings = section
+        .get(names..names + pool_names)
+        .ok_or("string table is outside the section")?;
     let blob = |at: usize| -> Result<Vec<u8>, String> {
         let (offset, size) = (word(at)? as usize, word(at + 4)? as usize);
-        let bytes = section.get(offset..offset + size).ok_or("a blob is outside the section")?;
+        let bytes = section
+            .get(offset..offset + size)
+            .ok_or("a blob is outside the section")?;
         Ok(bytes.to_vec())
     };
     let mut kernels = Vec::new();
@@ -87,7 +102,10 @@ pub fn kernels(section: &[u8]) -> Result<Vec<Kernel>, String> {
             kind: word(at + 28)?,
         };
         if kernel.kind > 1 {
-            return Err(format!("kernel {index} has the unknown kind {}", kernel.kind));
+            return Err(format!(
+                "kernel {index} has the unknown kind {}",
+                kernel.kind
+            ));
         }
         kernels.push(kernel);
     }
@@ -133,7 +151,10 @@ pub fn elf_section(file: &[u8], wanted: &str) -> Option<Vec<u8>> {
     let (count, names) = ((halves & 0xffff) as usize, (halves >> 16) as usize);
     let bounds = |index: usize| -> Option<(usize, usize)> {
         let at = table + 64 * index;
-        Some((usize::try_from(u64_at(file, at + 24)?).ok()?, usize::try_from(u64_at(file, at + 32)?).ok()?))
+        Some((
+            usize::try_from(u64_at(file, at + 24)?).ok()?,
+            usize::try_from(u64_at(file, at + 32)?).ok()?,
+        ))
     };
     let (names_at, names_size) = bounds(names)?;
     let strings = file.get(names_at..names_at + names_size)?;

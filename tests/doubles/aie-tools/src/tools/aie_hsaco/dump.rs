@@ -33,7 +33,11 @@ pub fn run(run: &Run) -> Result {
         let kernels = kernels(&section).map_err(|what| error(format!("{arch}: {what}")))?;
         super::super::print(&format!("arch section: {arch}\nversion: 1.0\n"));
         for kernel in kernels {
-            let kind = if kernel.kind == 0 { "PdiInsts" } else { "FullElf" };
+            let kind = if kernel.kind == 0 {
+                "PdiInsts"
+            } else {
+                "FullElf"
+            };
             let pdi = if kernel.pdi.is_empty() { "no" } else { "yes" };
             super::super::print(&format!(
                 "  kernel {}: kind={kind} insts={}B pdi={pdi} kernarg={} cols={}\n",
@@ -44,5 +48,9 @@ pub fn run(run: &Run) -> Result {
             ));
         }
     }
-    if found { Ok(()) } else { Err(error(format!("{file} has no AIE section"))) }
+    if found {
+        Ok(())
+    } else {
+        Err(error(format!("{file} has no AIE section")))
+    }
 }

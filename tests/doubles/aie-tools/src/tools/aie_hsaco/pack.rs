@@ -30,7 +30,8 @@ struct Spec {
 }
 
 fn number(text: &str, what: &str) -> Result<u32> {
-    text.parse().map_err(|_| error(format!("{what} is no number: '{text}'")))
+    text.parse()
+        .map_err(|_| error(format!("{what} is no number: '{text}'")))
 }
 
 /// `NAME:INSTS[:PDI]:KERNARG:COLS`, `xclbin:NAME:XCLBIN:INSTS:KERNARG[:COLS]`, `elf:PATH[:KERNARG[:COLS]]`.
@@ -54,14 +55,18 @@ fn short(text: &str) -> Result<Spec> {
             columns: rest.first().map_or(Ok(None), |t| columns(t))?,
             ..Spec::default()
         },
-        [name, insts, rest @ .., size, width] if rest.len() <= 1 && !matches!(*name, "elf" | "xclbin") => Spec {
-            name: (*name).to_owned(),
-            insts: own(insts),
-            pdi: rest.first().map(|t| (*t).to_owned()),
-            kernarg: kernarg(size)?,
-            columns: columns(width)?,
-            ..Spec::default()
-        },
+        [name, insts, rest @ .., size, width]
+            if rest.len() <= 1 && !matches!(*name, "elf" | "xclbin") =>
+        {
+            Spec {
+                name: (*name).to_owned(),
+                insts: own(insts),
+                pdi: rest.first().map(|t| (*t).to_owned()),
+                kernarg: kernarg(size)?,
+                columns: columns(width)?,
+                ..Spec::default()
+            }
+        }
         _ => return Err(error(format!("malformed kernel spec '{text}'"))),
     })
 }
@@ -77,11 +82,15 @@ fn read(run: &Run) -> Result<Asked> {
     let mut long_open = false;
     let mut rest = run.arguments.iter();
     while let Some(argument) = rest.next() {
-        let (option, value) = match argument.split_once('=').filter(|_| argument.starts_with("--")) {
+        let (option, value) = match argument
+            .split_once('=')
+            .filter(|_| argument.starts_with("--"))
+        {
             Some((option, value)) => (option, Some(value.to_owned())),
             None => (argument.as_str(), rest.next().cloned()),
         };
-        let value = value.ok_or_else(|| error(format!("argument {option}: expected one argument")))?;
+        let value =
+            value.ok_or_else(|| error(format!("argument {option}: expected one argument")))?;
         let field = option.strip_prefix("--kernel-");
         match (option, field) {
             ("--hsaco", _) => hsaco = Some(value),
@@ -106,7 +115,9 @@ fn read(run: &Run) -> Result<Asked> {
             }
             (_, Some(field)) => {
                 let open = kernels.last_mut().filter(|_| long_open);
-                let kernel = open.ok_or_else(|| error(format!("{option} before --kernel-name or --kernel-elf")))?;
+                let kernel = open.ok_or_else(|| {
+                    error(format!("{option} before --kernel-name or --kernel-elf"))
+                })?;
                 match field {
                     "insts" => kernel.insts = Some(value),
                     "pdi" => kernel.pdi = Some(value),
@@ -122,7 +133,9 @@ fn read(run: &Run) -> Result<Asked> {
     let hsaco = hsaco.ok_or_else(|| error("the following arguments are required: --hsaco"))?;
     let arch = arch.ok_or_else(|| error("the following arguments are required: --arch"))?;
     if !matches!(arch.as_str(), "aie2" | "aie2p") {
-        return Err(error(format!("argument --arch: invalid choice: '{arch}' (choose from 'aie2', 'aie2p')")));
+        return Err(error(format!(
+            "argument --arch: invalid choice: '{arch}' (choose from 'aie2', 'aie2p')"
+        )));
     }
     if kernels.is_empty() {
         return Err(error("no kernels given"));
@@ -167,11 +180,18 @@ fn pack(run: &Run, asked: &Asked, newest: bool, work: &Path) -> Result {
         kernels.extend(resolve(run, spec, newest, work)?);
     }
     for (index, kernel) in kernels.iter().enumerate() {
-        if kernels.iter().take(index).any(|earlier| earlier.name == kernel.name) {
+        if kernels
+            .iter()
+            .take(index)
+            .any(|earlier| earlier.name == kernel.name)
+        {
             return Err(error(format!("duplicate kernel name '{}'", kernel.name)));
         }
         if newest && kernel.columns == 0 {
-            return Err(error(format!("kernel '{}': num_cols must be at least 1", kernel.name)));
+            return Err(error(format!(
+                "kernel '{}': num_cols must be at least 1",
+                kernel.name
+            )));
         }
     }
     let objcopy = std::env::var_os("AIE_OBJCOPY_PATH").map(PathBuf::from);
@@ -197,7 +217,11 @@ fn pack(run: &Run, asked: &Asked, newest: bool, work: &Path) -> Result {
     let output = output.map_err(|e| error(format!("cannot run {}: {e}", objcopy.display())))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        return Err(error(format!("{} failed: {}", objcopy.display(), words.trim())));
+        return Err(error(format!(
+            "{} failed: {}",
+            objcopy.display(),
+            words.trim()
+        )));
     }
     let bytes = fs::read(&made).map_err(io)?;
     run.deliver("hsaco", Path::new(&asked.hsaco), &bytes);
@@ -209,7 +233,10 @@ fn resolve(run: &Run, spec: &Spec, newest: bool, work: &Path) -> Result<Vec<Kern
     if let Some(path) = &spec.elf {
         return full_elf(spec, path, newest);
     }
-    let insts = spec.insts.as_ref().ok_or_else(|| error(format!("kernel '{}' has no instructions", spec.name)))?;
+    let insts = spec
+        .insts
+        .as_ref()
+        .ok_or_else(|| error(format!("kernel '{}' has no instructions", spec.name)))?;
     let insts = file(insts)?;
     let mut columns = spec.columns;
     let pdi = match (&spec.xclbin, &spec.pdi) {
@@ -250,15 +277,24 @@ fn unpack(run: &Run, xclbin: &str, work: &Path) -> Result<(Vec<u8>, u32)> {
     let output = output.map_err(|e| error(format!("cannot run {}: {e}", tool.display())))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        return Err(error(format!("{} failed: {}", tool.display(), words.trim())));
+        return Err(error(format!(
+            "{} failed: {}",
+            tool.display(),
+            words.trim()
+        )));
     }
-    let partition = fs::read_to_string(&json).ok().and_then(|text| Json::parse(&text));
+    let partition = fs::read_to_string(&json)
+        .ok()
+        .and_then(|text| Json::parse(&text));
     let load = |name: &str| fs::read(work.join(name)).ok();
     let partition = partition.and_then(|json| axlf::Partition::from_json(&json, load));
     let partition = partition.ok_or_else(|| error(format!("{xclbin}: no AIE partition")))?;
     match partition.pdis.as_slice() {
         [pdi] => Ok((pdi.image.clone(), u32::from(partition.column_width))),
-        pdis => Err(error(format!("{xclbin} has {} PDIs, exactly one is needed", pdis.len()))),
+        pdis => Err(error(format!(
+            "{xclbin} has {} PDIs, exactly one is needed",
+            pdis.len()
+        ))),
     }
 }
 
@@ -270,7 +306,10 @@ fn full_elf(spec: &Spec, path: &str, newest: bool) -> Result<Vec<Kernel>> {
     names.sort();
     let noted = configured_columns(&bytes);
     if newest && spec.columns.is_some() && noted.is_some() && spec.columns != noted {
-        return Err(error(format!("{path} was compiled for {} columns", noted.unwrap_or(0))));
+        return Err(error(format!(
+            "{path} was compiled for {} columns",
+            noted.unwrap_or(0)
+        )));
     }
     let columns = spec.columns.or(noted.filter(|_| newest)).unwrap_or(1);
     let kernel = |name| Kernel {
@@ -293,7 +332,16 @@ fn headers(elf: &[u8]) -> Option<Vec<[u32; 6]>> {
     let count = (u32_at(elf, 48)? & 0xffff) as usize;
     let word = |index: usize, field: usize| u32_at(elf, table + 40 * index + 4 * field);
     (0..count)
-        .map(|i| Some([word(i, 1)?, word(i, 4)?, word(i, 5)?, word(i, 6)?, word(i, 7)?, word(i, 0)?]))
+        .map(|i| {
+            Some([
+                word(i, 1)?,
+                word(i, 4)?,
+                word(i, 5)?,
+                word(i, 6)?,
+                word(i, 7)?,
+                word(i, 0)?,
+            ])
+        })
         .collect()
 }
 
@@ -326,7 +374,10 @@ fn instances(elf: &[u8]) -> Option<Vec<String>> {
 
 /// The name in `_Z<length><name>…`.
 fn demangled(mangled: &str) -> &str {
-    let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = |text: &str| {
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len())
+    };
     let found = mangled.strip_prefix("_Z").and_then(|rest| {
         let (length, name) = rest.split_at_checked(digits(rest))?;
         name.get(..length.parse().ok()?)

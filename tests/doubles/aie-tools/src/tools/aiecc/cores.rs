@@ -27,7 +27,9 @@ impl Compilation<'_> {
             _ => options.flag("xchesscc"),
         };
         if chess && self.run.on_path("xchesscc").is_none() {
-            return Err(failure("Error: Could not find aietools (xchesscc not in PATH)"));
+            return Err(failure(
+                "Error: Could not find aietools (xchesscc not in PATH)",
+            ));
         }
         Ok(())
     }
@@ -46,7 +48,9 @@ impl Compilation<'_> {
             && self.asked.dialect > 2
             && !Path::new(option).is_dir()
         {
-            return Err(failure(format!("aiecc: --peano: '{option}' is not a directory")));
+            return Err(failure(format!(
+                "aiecc: --peano: '{option}' is not a directory"
+            )));
         }
         let variable = std::env::var("PEANO_INSTALL_DIR").ok();
         let candidates = [option.map(str::to_owned), variable];
@@ -67,12 +71,17 @@ impl Compilation<'_> {
     }
 
     /// Configurations of all devices, if an output needs them.
-    pub fn configure(&mut self, module: &Module<'_>, devices: &[Device]) -> Result<Vec<Configured>> {
+    pub fn configure(
+        &mut self,
+        module: &Module<'_>,
+        devices: &[Device],
+    ) -> Result<Vec<Configured>> {
         let needed = [Output::Xclbin, Output::Pdi, Output::FullElf, Output::Cdo]
             .iter()
             .any(|output| self.asked.request(*output).is_some());
         // Without any request cores are built and nothing else.
-        let only_cores = self.asked.requests.is_empty() || self.asked.request(Output::CoreElfs).is_some();
+        let only_cores =
+            self.asked.requests.is_empty() || self.asked.request(Output::CoreElfs).is_some();
         let mut configured = Vec::new();
         if !needed && !only_cores {
             return Ok(configured);
@@ -134,7 +143,11 @@ impl Compilation<'_> {
         let mut code = Vec::new();
         let compiled = device.cores.iter().any(|core| core.elf_file.is_none());
         let skipped = self.asked.options.flag("no-compile");
-        let peano = if compiled && !skipped { Some(self.peano()?) } else { None };
+        let peano = if compiled && !skipped {
+            Some(self.peano()?)
+        } else {
+            None
+        };
         for core in &device.cores {
             let (column, row) = core.tile;
             let stem = format!("{}_core_{column}_{row}", device.name);
@@ -164,7 +177,12 @@ impl Compilation<'_> {
         };
         let level = self.asked.options.get("O").unwrap_or("2");
         let options = &self.asked.options;
-        let place = |extension: &str| self.tmpdir.join(format!("{stem}.{extension}")).display().to_string();
+        let place = |extension: &str| {
+            self.tmpdir
+                .join(format!("{stem}.{extension}"))
+                .display()
+                .to_string()
+        };
         // A type that only Peano knows: another LLVM says `error: expected type`.
         let source = format!(
             "; ModuleID = '{stem}'\ntarget triple = \"{march}\"\n@accumulator = external global accum1024\n; bf16-emulation {} stack {} variables {}\n{}\n",
@@ -177,12 +195,35 @@ impl Compilation<'_> {
         let run = |tool: &str, arguments: Vec<String>| {
             self.tool("objects_{0}.o", stem, &peano.join(tool), &arguments)
         };
-        let owned = |arguments: &[&str]| arguments.iter().map(|a| (*a).to_owned()).collect::<Vec<_>>();
+        let owned = |arguments: &[&str]| {
+            arguments
+                .iter()
+                .map(|a| (*a).to_owned())
+                .collect::<Vec<_>>()
+        };
         let passes = format!("--passes=default<O{level}>,strip");
-        run("opt", owned(&[&passes, "-S", &place("ll"), "-o", &place("opt.ll")]))?;
+        run(
+            "opt",
+            owned(&[&passes, "-S", &place("ll"), "-o", &place("opt.ll")]),
+        )?;
         let (optimised, march_option) = (format!("-O{level}"), format!("--march={march}"));
-        run("llc", owned(&[&place("opt.ll"), &optimised, &march_option, "--function-sections", "--filetype=obj", "-o", &place("o")]))?;
-        let mut link = owned(&[&optimised, &format!("--target={march}-none-unknown-elf"), &place("o")]);
+        run(
+            "llc",
+            owned(&[
+                &place("opt.ll"),
+                &optimised,
+                &march_option,
+                "--function-sections",
+                "--filetype=obj",
+                "-o",
+                &place("o"),
+            ]),
+        )?;
+        let mut link = owned(&[
+            &optimised,
+            &format!("--target={march}-none-unknown-elf"),
+            &place("o"),
+        ]);
         for file in &core.links {
             // Unresolved names are left for the linker to refuse.
             let path = self.resolve(file).unwrap_or_else(|| PathBuf::from(file));
@@ -200,7 +241,10 @@ impl Compilation<'_> {
 
     /// A link file: from the current directory, the tmpdir, or beside the input, whichever is first.
     fn resolve(&self, file: &str) -> Option<PathBuf> {
-        let beside = Path::new(&self.input).parent().unwrap_or(Path::new("")).join(file);
+        let beside = Path::new(&self.input)
+            .parent()
+            .unwrap_or(Path::new(""))
+            .join(file);
         let places = [PathBuf::from(file), self.tmpdir.join(file), beside];
         places.into_iter().find(|place| place.is_file())
     }

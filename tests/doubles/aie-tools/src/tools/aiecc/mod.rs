@@ -74,7 +74,8 @@ fn read(asked: &Asked, input: &str) -> Result<String> {
         })
     })?;
     if asked.dialect > 1 && text.trim().is_empty() {
-        let message = format!("aiecc: input file '{input}' is empty; expected MLIR containing an aie.device");
+        let message =
+            format!("aiecc: input file '{input}' is empty; expected MLIR containing an aie.device");
         return Err(failure(message));
     }
     Ok(text)
@@ -85,9 +86,16 @@ fn tmpdir(asked: &Asked, input: &str) -> Result<PathBuf> {
     let tmpdir = asked.options.get("tmpdir").filter(|t| !t.is_empty());
     let tmpdir = tmpdir.map_or_else(|| PathBuf::from(format!("{name}.prj")), PathBuf::from);
     let tmpdir = std::path::absolute(&tmpdir).unwrap_or(tmpdir);
-    let made = fs::DirBuilder::new().recursive(true).mode(0o770).create(&tmpdir);
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o770)
+        .create(&tmpdir);
     made.map_err(|error| {
-        failure(format!("Error: could not create directory {}: {}", tmpdir.display(), message(&error)))
+        failure(format!(
+            "Error: could not create directory {}: {}",
+            tmpdir.display(),
+            message(&error)
+        ))
     })?;
     Ok(tmpdir)
 }
@@ -198,21 +206,38 @@ impl Compilation<'_> {
         match self.asked.dialect {
             1 if !self.asked.options.flag("verbose") => Ok(()),
             1 => Err(failure("Error: No AIE devices found in module")),
-            _ => Err(failure("aiecc: no aie.device found in the input\naiecc: pipeline failed")),
+            _ => Err(failure(
+                "aiecc: no aie.device found in the input\naiecc: pipeline failed",
+            )),
         }
     }
 
     fn pass_failed(&self) -> Exit {
         let pipeline = "builtin.module(aie-canonicalize-device,aie.device(aie-assign-buffer-addresses{alloc-scheme=}))";
         if self.asked.dialect > 1 {
-            let text = format!("{}:1:1: error: 'aie.tile' op allocated buffers exceeded available memory", self.input);
-            return failure(format!("{text}\naiecc: edge 'input_with_addresses.mlir' (key '') failed\naiecc: pipeline failed"));
+            let text = format!(
+                "{}:1:1: error: 'aie.tile' op allocated buffers exceeded available memory",
+                self.input
+            );
+            return failure(format!(
+                "{text}\naiecc: edge 'input_with_addresses.mlir' (key '') failed\naiecc: pipeline failed"
+            ));
         }
         let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let stem = format!("aiecc_failure_{}_{}", time.map_or(0, |t| t.as_secs()), std::process::id());
+        let stem = format!(
+            "aiecc_failure_{}_{}",
+            time.map_or(0, |t| t.as_secs()),
+            std::process::id()
+        );
         let _ = fs::write(format!("{stem}.mlir"), self.text);
-        let _ = fs::write(format!("{stem}.sh"), format!("#!/bin/sh\naie-opt --pass-pipeline='{pipeline}' {stem}.mlir\n"));
-        failure(format!("loc(\"{}\":1:1): error: 'aie.tile' op allocated buffers exceeded available memory\nError: pass pipeline failed: {pipeline}", self.input))
+        let _ = fs::write(
+            format!("{stem}.sh"),
+            format!("#!/bin/sh\naie-opt --pass-pipeline='{pipeline}' {stem}.mlir\n"),
+        );
+        failure(format!(
+            "loc(\"{}\":1:1): error: 'aie.tile' op allocated buffers exceeded available memory\nError: pass pipeline failed: {pipeline}",
+            self.input
+        ))
     }
 
     /// The failure of one step, after the words of the tool that failed.
@@ -220,12 +245,18 @@ impl Compilation<'_> {
         let words = words.map(|w| format!("{w}\n")).unwrap_or_default();
         failure(match self.asked.dialect {
             1 => format!("{words}Error: compilation failed"),
-            _ => format!("{words}aiecc: edge '{edge}' (key '{key}') failed\naiecc: pipeline failed"),
+            _ => {
+                format!("{words}aiecc: edge '{edge}' (key '{key}') failed\naiecc: pipeline failed")
+            }
         })
     }
 
     fn tool_failed(&self, edge: &str, key: &str, tool: &Path, status: &str) -> Exit {
-        self.edge_failed(edge, key, Some(format!("aiecc: '{}' failed: {status}", tool.display())))
+        self.edge_failed(
+            edge,
+            key,
+            Some(format!("aiecc: '{}' failed: {status}", tool.display())),
+        )
     }
 
     fn tool_missing(&self, edge: &str, key: &str, tool: &str) -> Exit {
@@ -236,7 +267,12 @@ impl Compilation<'_> {
     /// Runs a tool of another package to its end.
     fn tool(&self, edge: &str, key: &str, tool: &Path, arguments: &[String]) -> Result {
         if self.asked.options.flag("verbose") {
-            let _ = writeln!(std::io::stderr(), "{} {}", tool.display(), arguments.join(" "));
+            let _ = writeln!(
+                std::io::stderr(),
+                "{} {}",
+                tool.display(),
+                arguments.join(" ")
+            );
         }
         let name = tool.file_name().unwrap_or_default().to_string_lossy();
         if self.run.fails(&format!("tool:{name}")) {
@@ -252,11 +288,18 @@ impl Compilation<'_> {
     fn host_buffers(&self, devices: &[Device]) -> Result {
         for device in devices {
             let counts = device.sequences.iter().map(|sequence| {
-                sequence.arguments.iter().filter(|(_, of)| of.is_memref()).count()
+                sequence
+                    .arguments
+                    .iter()
+                    .filter(|(_, of)| of.is_memref())
+                    .count()
             });
             let most = counts.max().unwrap_or(0);
             if most > 16 {
-                let text = format!("error: device '{}' has {most} host buffer arguments, which exceeds the maximum supported and verified count of 16; use fewer arguments or combine buffers", device.name);
+                let text = format!(
+                    "error: device '{}' has {most} host buffer arguments, which exceeds the maximum supported and verified count of 16; use fewer arguments or combine buffers",
+                    device.name
+                );
                 return Err(self.edge_failed("kernels.json", &device.name, Some(text)));
             }
         }
@@ -266,7 +309,8 @@ impl Compilation<'_> {
     fn sequences<'d>(&self, device: &'d Device) -> Vec<&'d Sequence> {
         let named = self.asked.options.get("sequence-name");
         let all = device.sequences.iter();
-        all.filter(|sequence| named.is_none_or(|name| sequence.name == name)).collect()
+        all.filter(|sequence| named.is_none_or(|name| sequence.name == name))
+            .collect()
     }
 
     fn instructions(&mut self, module: &Module<'_>, devices: &[Device]) -> Result {
@@ -292,7 +336,9 @@ impl Compilation<'_> {
     fn unique(&self, paths: &mut Vec<PathBuf>, path: &Path, edge: &str) -> Result {
         if self.asked.dialect > 1 && paths.iter().any(|known| known == path) {
             let path = path.display();
-            return Err(failure(format!("aiecc: edge '{edge}' produced duplicate output path '{path}'")));
+            return Err(failure(format!(
+                "aiecc: edge '{edge}' produced duplicate output path '{path}'"
+            )));
         }
         paths.push(path.to_owned());
         Ok(())
@@ -307,7 +353,10 @@ impl Compilation<'_> {
                 let bytes = match request.output {
                     Output::Addresses => self.text.as_bytes().to_vec(),
                     Output::Parameters => parameters(device).into_bytes(),
-                    Output::Txn => format!("module {{\n{}\n}}\n", module.print(device.body.clone())).into_bytes(),
+                    Output::Txn => {
+                        format!("module {{\n{}\n}}\n", module.print(device.body.clone()))
+                            .into_bytes()
+                    }
                     Output::CtrlPkt => module.identity(device.body.clone()).into_bytes(),
                     _ => continue,
                 };

@@ -68,17 +68,87 @@ const fn selector(
 
 /// All artifacts.
 pub const SELECTORS: [Selector; 11] = [
-    selector(Output::Addresses, "input-with-addresses", "input_with_addresses.mlir", "", "", ""),
-    selector(Output::Parameters, "scratchpad-parameters", "params.txt", "", "", ""),
+    selector(
+        Output::Addresses,
+        "input-with-addresses",
+        "input_with_addresses.mlir",
+        "",
+        "",
+        "",
+    ),
+    selector(
+        Output::Parameters,
+        "scratchpad-parameters",
+        "params.txt",
+        "",
+        "",
+        "",
+    ),
     selector(Output::CoreElfs, "core-elfs", "elfs_{0}.elf", "", "", ""),
-    selector(Output::Insts, "npu-insts", "insts_{0}.bin", "aie-generate-npu-insts", "npu-insts-name", "{0}_{1}.bin"),
-    selector(Output::Elf, "elf", "design.elf", "aie-generate-elf", "elf-name", "design.elf"),
-    selector(Output::Cdo, "cdo", "cdo_{0}", "aie-generate-cdo", "", "{0}_cdo.bin"),
-    selector(Output::Pdi, "pdi", "{0}.pdi", "aie-generate-pdi", "pdi-name", "{0}.pdi"),
-    selector(Output::Txn, "txn", "{0}_transaction.mlir", "aie-generate-txn", "txn-name", "{0}_transaction.mlir"),
-    selector(Output::CtrlPkt, "ctrlpkt", "{0}_ctrlpkt.bin", "aie-generate-ctrlpkt", "ctrlpkt-name", "{0}_ctrlpkt.bin"),
-    selector(Output::Xclbin, "xclbin", "aie.xclbin", "aie-generate-xclbin", "xclbin-name", "{0}.xclbin"),
-    selector(Output::FullElf, "full-elf", "aie.elf", "generate-full-elf", "full-elf-name", "aie.elf"),
+    selector(
+        Output::Insts,
+        "npu-insts",
+        "insts_{0}.bin",
+        "aie-generate-npu-insts",
+        "npu-insts-name",
+        "{0}_{1}.bin",
+    ),
+    selector(
+        Output::Elf,
+        "elf",
+        "design.elf",
+        "aie-generate-elf",
+        "elf-name",
+        "design.elf",
+    ),
+    selector(
+        Output::Cdo,
+        "cdo",
+        "cdo_{0}",
+        "aie-generate-cdo",
+        "",
+        "{0}_cdo.bin",
+    ),
+    selector(
+        Output::Pdi,
+        "pdi",
+        "{0}.pdi",
+        "aie-generate-pdi",
+        "pdi-name",
+        "{0}.pdi",
+    ),
+    selector(
+        Output::Txn,
+        "txn",
+        "{0}_transaction.mlir",
+        "aie-generate-txn",
+        "txn-name",
+        "{0}_transaction.mlir",
+    ),
+    selector(
+        Output::CtrlPkt,
+        "ctrlpkt",
+        "{0}_ctrlpkt.bin",
+        "aie-generate-ctrlpkt",
+        "ctrlpkt-name",
+        "{0}_ctrlpkt.bin",
+    ),
+    selector(
+        Output::Xclbin,
+        "xclbin",
+        "aie.xclbin",
+        "aie-generate-xclbin",
+        "xclbin-name",
+        "{0}.xclbin",
+    ),
+    selector(
+        Output::FullElf,
+        "full-elf",
+        "aie.elf",
+        "generate-full-elf",
+        "full-elf-name",
+        "aie.elf",
+    ),
 ];
 
 const fn flag(name: &'static str, help: &'static str) -> Spec {
@@ -103,14 +173,20 @@ const OPTIONS: [Spec; 75] = [
     flag("aie-generate-pdi", "Generate a PDI"),
     flag("aie-generate-txn", "Generate transaction MLIR"),
     flag("aie-generate-xclbin", "Generate an xclbin"),
-    flag("generate-full-elf", "Generate a complete, reconfigurable ELF"),
+    flag(
+        "generate-full-elf",
+        "Generate a complete, reconfigurable ELF",
+    ),
     flag("no-compile-host", "Disable compiling of the host program"),
     flag("compile", "Enable compilation of the AIE cores"),
     flag("no-compile", "Disable compilation of the AIE cores"),
     flag("link", "Enable linking of the AIE cores"),
     flag("no-link", "Disable linking of the AIE cores"),
     // From here on: options of all dialects.
-    text("tmpdir", "Directory of intermediates (default: <input>.prj in the current directory)"),
+    text(
+        "tmpdir",
+        "Directory of intermediates (default: <input>.prj in the current directory)",
+    ),
     text("device-name", "Compile one device only"),
     text("sequence-name", "Compile one runtime sequence only"),
     text("peano", "Where Peano is installed"),
@@ -120,7 +196,11 @@ const OPTIONS: [Spec; 75] = [
     text("alloc-scheme", "Buffer allocation scheme"),
     option("O", Takes::Prefix, "Optimization level (0-3)"),
     alias("opt-level", Takes::Number, "O"),
-    option("j", Takes::Prefix, "Number of parallel compilation threads (0 = auto-detect)"),
+    option(
+        "j",
+        Takes::Prefix,
+        "Number of parallel compilation threads (0 = auto-detect)",
+    ),
     alias("nthreads", Takes::Number, "j"),
     flag("n", "Dry run"),
     flag("verbose", "Verbose execution"),
@@ -142,7 +222,10 @@ const OPTIONS: [Spec; 75] = [
     text("pdi-name", "Output PDI filename"),
     text("txn-name", "Output transaction MLIR filename"),
     text("ctrlpkt-name", "Output control packet filename"),
-    text("ctrlpkt-dma-seq-name", "Output control packet DMA sequence filename"),
+    text(
+        "ctrlpkt-dma-seq-name",
+        "Output control packet DMA sequence filename",
+    ),
     text("ctrlpkt-elf-name", "Output control packet ELF filename"),
     text("full-elf-name", "Output filename of the combined ELF"),
     text("xclbin-name", "Output xclbin filename"),
@@ -152,21 +235,47 @@ const OPTIONS: [Spec; 75] = [
     text("xclbin-input", "An xclbin that is extended by this kernel"),
     text("o", "Output filename for host compilation"),
     // From here on: declarative dialects only.
-    text("get", "Request graph outputs by edge name (repeatable); named artifacts also have --get-<name> shorthands (e.g. --get-xclbin)"),
+    text(
+        "get",
+        "Request graph outputs by edge name (repeatable); named artifacts also have --get-<name> shorthands (e.g. --get-xclbin)",
+    ),
     alias("g", Takes::Text, "get"),
     text("output-dir", "Output directory for generated artifacts"),
-    text("xclbinutil-path", "Path or name of the xclbinutil that packs the xclbin"),
-    option("default-stack-size", Takes::Number, "Stack size of cores that state none"),
+    text(
+        "xclbinutil-path",
+        "Path or name of the xclbinutil that packs the xclbin",
+    ),
+    option(
+        "default-stack-size",
+        Takes::Number,
+        "Stack size of cores that state none",
+    ),
     option("cores-per-col", Takes::Number, "Most cores in a column"),
-    option("placer", Takes::OneOf(&["sequential_placer", "sa_placer"]), "Placement algorithm"),
+    option(
+        "placer",
+        Takes::OneOf(&["sequential_placer", "sa_placer"]),
+        "Placement algorithm",
+    ),
     option("sa-seed", Takes::Number, "Random seed of the placer"),
-    flag("dump-intermediates", "Keep intermediates in the output directory"),
+    flag(
+        "dump-intermediates",
+        "Keep intermediates in the output directory",
+    ),
     flag("emit-dot", "Print the compilation graph and exit"),
     flag("no-progress", "Disable the progress output"),
     flag("no-unified", "Compile each core alone"),
-    flag("no-materialize", "Skip the materialization of runtime sequences"),
-    flag("fold-ddr-addr-offset", "Fold the aperture's offset into addresses"),
-    flag("skip-objectFifo-verify", "Skip verification of object FIFOs"),
+    flag(
+        "no-materialize",
+        "Skip the materialization of runtime sequences",
+    ),
+    flag(
+        "fold-ddr-addr-offset",
+        "Fold the aperture's offset into addresses",
+    ),
+    flag(
+        "skip-objectFifo-verify",
+        "Skip verification of object FIFOs",
+    ),
     flag("enable-repeater-scripts", "Write a reproducer on failure"),
     flag("disable-repeater-scripts", "Write no reproducer on failure"),
 ];
@@ -177,7 +286,11 @@ const SECOND: &[Spec] = &{
     let mut specs = [OPTIONS[0]; 62];
     let mut index = 0;
     while index < 62 {
-        specs[index] = if index < 4 { OPTIONS[index] } else { OPTIONS[index + 13] };
+        specs[index] = if index < 4 {
+            OPTIONS[index]
+        } else {
+            OPTIONS[index + 13]
+        };
         index += 1;
     }
     specs
@@ -209,7 +322,9 @@ pub struct Asked {
 impl Asked {
     /// The request for an artifact.
     pub fn request(&self, output: Output) -> Option<&Request> {
-        self.requests.iter().find(|request| request.output == output)
+        self.requests
+            .iter()
+            .find(|request| request.output == output)
     }
 
     /// Reads the command line; `None` if it only asked for information.
@@ -223,8 +338,16 @@ impl Asked {
             2 => SECOND,
             _ => THIRD,
         };
-        if run.arguments.iter().any(|a| a.trim_start_matches('-') == "help") {
-            let overview = if dialect == 1 { "AIE Compiler Driver" } else { "AIE declarative compiler driver" };
+        if run
+            .arguments
+            .iter()
+            .any(|a| a.trim_start_matches('-') == "help")
+        {
+            let overview = if dialect == 1 {
+                "AIE Compiler Driver"
+            } else {
+                "AIE declarative compiler driver"
+            };
             super::super::print(&options::help(run, overview, "<input mlir>", specs));
             return Ok(None);
         }
@@ -243,7 +366,11 @@ impl Asked {
             arguments: kept,
             control: run.control.clone(),
         };
-        let unknown = if dialect == 1 { Unknown::Swallowed } else { Unknown::Refused };
+        let unknown = if dialect == 1 {
+            Unknown::Swallowed
+        } else {
+            Unknown::Refused
+        };
         let options = options::parse(&filtered, specs, unknown)?;
         for edge in options.all("get").iter().flat_map(|list| list.split(',')) {
             selected.push(by_edge(edge)?);
@@ -253,11 +380,18 @@ impl Asked {
             return Ok(None);
         }
         if dialect == 1 {
-            selected.extend(SELECTORS.iter().filter(|s| !s.generate.is_empty() && options.flag(s.generate)));
+            selected.extend(
+                SELECTORS
+                    .iter()
+                    .filter(|s| !s.generate.is_empty() && options.flag(s.generate)),
+            );
         }
         let mut requests: Vec<Request> = Vec::new();
         for selector in selected {
-            if !requests.iter().any(|request| request.output == selector.output) {
+            if !requests
+                .iter()
+                .any(|request| request.output == selector.output)
+            {
                 requests.push(request(selector, &options, dialect));
             }
         }
@@ -270,23 +404,34 @@ impl Asked {
 }
 
 fn request(selector: &Selector, options: &Options, dialect: u8) -> Request {
-    let default = if dialect == 1 { selector.first_default } else { selector.edge };
+    let default = if dialect == 1 {
+        selector.first_default
+    } else {
+        selector.edge
+    };
     let name = Some(selector.name).filter(|name| !name.is_empty());
     Request {
         output: selector.output,
         edge: selector.edge,
-        name: name.and_then(|n| options.get(n)).unwrap_or(default).to_owned(),
+        name: name
+            .and_then(|n| options.get(n))
+            .unwrap_or(default)
+            .to_owned(),
     }
 }
 
 fn by_get(name: &str) -> Result<&'static Selector> {
-    SELECTORS.iter().find(|selector| selector.get == name).ok_or_else(|| {
-        let mut text = format!("aiecc: unknown output selector '--get-{name}'; available selectors are:");
-        for selector in &SELECTORS {
-            text.push_str(&format!("\n  --get-{}  ({})", selector.get, selector.edge));
-        }
-        failure(text)
-    })
+    SELECTORS
+        .iter()
+        .find(|selector| selector.get == name)
+        .ok_or_else(|| {
+            let mut text =
+                format!("aiecc: unknown output selector '--get-{name}'; available selectors are:");
+            for selector in &SELECTORS {
+                text.push_str(&format!("\n  --get-{}  ({})", selector.get, selector.edge));
+            }
+            failure(text)
+        })
 }
 
 fn by_edge(edge: &str) -> Result<&'static Selector> {

@@ -27,7 +27,10 @@ fn memory_topology() -> Json {
         ])
     };
     let memories = list([memory("0x10000", "HOST"), memory("0xc000", "SRAM")]);
-    object([("mem_topology", object([("m_count", text("2")), ("m_mem_data", memories)]))])
+    object([(
+        "mem_topology",
+        object([("m_count", text("2")), ("m_mem_data", memories)]),
+    )])
 }
 
 fn argument(name: &str, memory: Option<&str>, of: &str, offset: u64) -> Json {
@@ -48,20 +51,33 @@ impl Compilation<'_> {
     }
 
     fn kernels(&self, device: &Device) -> Json {
-        let arity = device.sequences.iter().map(|s| s.arguments.len()).max().unwrap_or(0);
+        let arity = device
+            .sequences
+            .iter()
+            .map(|s| s.arguments.len())
+            .max()
+            .unwrap_or(0);
         let mut arguments = vec![
             argument("opcode", None, "uint64_t", 0),
             argument("instr", Some("SRAM"), "char *", 8),
             argument("ninstr", None, "uint32_t", 0x10),
         ];
         for index in 0..arity.max(5) as u64 {
-            arguments.push(argument(&format!("bo{index}"), Some("HOST"), "void*", 0x14 + 8 * index));
+            arguments.push(argument(
+                &format!("bo{index}"),
+                Some("HOST"),
+                "void*",
+                0x14 + 8 * index,
+            ));
         }
         let instance = object([("name", text(self.option("xclbin-instance-name", "MLIRAIE")))]);
         let data = object([
             ("subtype", text("DPU")),
             ("functional", text("0")),
-            ("dpu_kernel_id", text(self.option("xclbin-kernel-id", "0x901"))),
+            (
+                "dpu_kernel_id",
+                text(self.option("xclbin-kernel-id", "0x901")),
+            ),
         ]);
         let kernel = object([
             ("name", text(self.option("xclbin-kernel-name", "MLIR_AIE"))),
@@ -75,7 +91,10 @@ impl Compilation<'_> {
 
     fn partition(&self, device: &Device, pdi: &Path) -> Json {
         let group = object([
-            ("dpu_kernel_ids", list([text(self.option("xclbin-kernel-id", "0x901"))])),
+            (
+                "dpu_kernel_ids",
+                list([text(self.option("xclbin-kernel-id", "0x901"))]),
+            ),
             ("name", text("DPU")),
             ("pdi_id", text("0x01")),
             ("pre_cdo_groups", list([text("0xC1")])),
@@ -86,7 +105,11 @@ impl Compilation<'_> {
             ("file_name", text(pdi.display().to_string())),
             ("uuid", text(uuid_text(&random_uuid()))),
         ]);
-        let starts = device.part.start_columns().into_iter().map(|c| number(u64::from(c)));
+        let starts = device
+            .part
+            .start_columns()
+            .into_iter()
+            .map(|c| number(u64::from(c)));
         let partition = object([
             ("column_width", number(u64::from(device.part.columns))),
             ("start_columns", list(starts)),
@@ -106,14 +129,20 @@ impl Compilation<'_> {
 
     fn json(&self, name: String, json: &Json) -> String {
         let path = self.tmpdir.join(name);
-        self.run.write(&path, format!("{}\n", json.pretty(2)).as_bytes());
+        self.run
+            .write(&path, format!("{}\n", json.pretty(2)).as_bytes());
         path.display().to_string()
     }
 
     /// The xclbinutil to run: the option, the variable, beside this program, PATH.
     fn xclbinutil(&self) -> Option<PathBuf> {
         let variable = std::env::var("AIE_XCLBINUTIL").ok();
-        let named = self.asked.options.get("xclbinutil-path").map(str::to_owned).or(variable);
+        let named = self
+            .asked
+            .options
+            .get("xclbinutil-path")
+            .map(str::to_owned)
+            .or(variable);
         match named.filter(|n| !n.is_empty()) {
             Some(path) if path.contains('/') => Some(PathBuf::from(path)),
             Some(name) => self.run.on_path(&name),
@@ -145,7 +174,8 @@ impl Compilation<'_> {
                 }
                 // The first dialect says so to those who asked for it, and ends well.
                 if self.asked.options.flag("verbose") {
-                    self.run.say("xclbinutil not found, xclbin generation skipped");
+                    self.run
+                        .say("xclbinutil not found, xclbin generation skipped");
                 }
                 continue;
             };
@@ -185,7 +215,10 @@ impl Compilation<'_> {
         let Some(request) = self.asked.request(Output::FullElf).cloned() else {
             return Ok(());
         };
-        if devices.iter().any(|device| device.part.generation == Generation::Npu1) {
+        if devices
+            .iter()
+            .any(|device| device.part.generation == Generation::Npu1)
+        {
             let text = "error: full ELF generation is not supported for npu1 devices".to_owned();
             return Err(self.edge_failed(request.edge, "", Some(text)));
         }
@@ -209,7 +242,9 @@ impl Compilation<'_> {
             for sequence in &sequences {
                 let stream = stream(module, device, sequence, Target::FullElf(devices));
                 let stream = stream.map_err(|wrong| self.wrong(module, &wrong))?;
-                let path = self.tmpdir.join(format!("{}_{}.bin", device.name, sequence.name));
+                let path = self
+                    .tmpdir
+                    .join(format!("{}_{}.bin", device.name, sequence.name));
                 if moved {
                     let _ = fs::remove_file(&path);
                 } else {
@@ -220,7 +255,11 @@ impl Compilation<'_> {
                     ("id", text(&sequence.name)),
                 ]));
             }
-            let arity = sequences.iter().map(|s| s.arguments.len()).max().unwrap_or(0);
+            let arity = sequences
+                .iter()
+                .map(|s| s.arguments.len())
+                .max()
+                .unwrap_or(0);
             let arguments = (0..arity.max(3)).map(|index| {
                 object([
                     ("name", text(format!("arg_{index}"))),
