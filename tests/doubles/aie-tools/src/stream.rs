@@ -197,7 +197,7 @@ fn instruction(
         },
         1 => {
             let size = word(at + 3)? as usize;
-            if size < 16 || size % 4 != 0 {
+            if size < 16 || !size.is_multiple_of(4) {
                 return Err(Malformed {
                     offset: at * 4 + 12,
                 });

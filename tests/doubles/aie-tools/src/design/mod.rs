@@ -1,6 +1,7 @@
 //! An AIE-level design: devices with tiles, object FIFOs, cores and runtime sequences, as far as
 //! the artifacts depend on them.
 
+mod computes;
 mod configure;
 mod parse;
 mod sequence;

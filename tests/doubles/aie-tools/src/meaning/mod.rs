@@ -3,6 +3,8 @@
 //! at the start. It follows copies, views, DMAs, channels and object FIFOs, and reads elementwise
 //! arithmetic and matrix products; anything else makes the result opaque, never wrong.
 
+mod air;
+mod linalg;
 mod lower;
 mod walk;
 

@@ -31,7 +31,7 @@ pub struct View {
 }
 
 #[derive(Clone, Debug)]
-enum Value {
+pub(super) enum Value {
     Memory(Root, View),
     Data(Rc<Expression>, View),
 }
@@ -39,10 +39,10 @@ enum Value {
 /// A walk, and what it knows so far.
 #[derive(Debug)]
 pub struct Walk<'m, 's> {
-    module: &'m Module<'s>,
-    values: HashMap<&'s str, Value>,
+    pub(super) module: &'m Module<'s>,
+    pub(super) values: HashMap<&'s str, Value>,
     contents: HashMap<Root, Rc<Expression>>,
-    channels: HashMap<String, Rc<Expression>>,
+    pub(super) channels: HashMap<String, Rc<Expression>>,
     locals: usize,
     /// What memory holds that was written, in the order of first writes.
     pub written: Vec<Root>,
@@ -50,11 +50,9 @@ pub struct Walk<'m, 's> {
     pub tiles: HashMap<usize, View>,
     /// The product of the launch grids seen.
     pub grid: Vec<u64>,
-    /// The FIFOs that were read.
-    pub read_fifos: Vec<String>,
 }
 
-fn unknown() -> Rc<Expression> {
+pub(super) fn unknown() -> Rc<Expression> {
     Rc::new(Expression::Unknown)
 }
 
@@ -96,7 +94,7 @@ const CONVERSIONS: [&str; 6] = [
     "arith.fptosi",
 ];
 
-fn arithmetic(name: &str) -> Option<Operation> {
+pub(super) fn arithmetic(name: &str) -> Option<Operation> {
     Some(match name {
         "arith.addf" | "arith.addi" | "linalg.add" => Operation::Add,
         "arith.subf" | "arith.subi" | "linalg.sub" => Operation::Sub,
@@ -120,7 +118,6 @@ impl<'m, 's> Walk<'m, 's> {
             written: Vec::new(),
             tiles: HashMap::new(),
             grid: Vec::new(),
-            read_fifos: Vec::new(),
         }
     }
 
@@ -180,20 +177,20 @@ impl<'m, 's> Walk<'m, 's> {
         }
     }
 
-    fn expression(&self, name: &str) -> Rc<Expression> {
+    pub(super) fn expression(&self, name: &str) -> Rc<Expression> {
         let base = name.split('#').next().unwrap_or(name);
         let value = self.values.get(name).or_else(|| self.values.get(base));
         value.map_or_else(unknown, |value| self.read(value))
     }
 
-    fn view_of(&self, name: &str) -> View {
+    pub(super) fn view_of(&self, name: &str) -> View {
         match self.values.get(name) {
             Some(Value::Memory(_, view) | Value::Data(_, view)) => view.clone(),
             None => View::default(),
         }
     }
 
-    fn store(&mut self, target: &str, expression: Rc<Expression>) {
+    pub(super) fn store(&mut self, target: &str, expression: Rc<Expression>) {
         match self.values.get(target) {
             Some(Value::Memory(root, _)) => {
                 let root = root.clone();
@@ -207,14 +204,14 @@ impl<'m, 's> Walk<'m, 's> {
         }
     }
 
-    fn define(&mut self, names: &[&'s str], expression: Rc<Expression>, view: View) {
+    pub(super) fn define(&mut self, names: &[&'s str], expression: Rc<Expression>, view: View) {
         for name in names {
             self.values
                 .insert(name, Value::Data(expression.clone(), view.clone()));
         }
     }
 
-    fn local(&mut self, names: &[&'s str], of: Option<Type>) {
+    pub(super) fn local(&mut self, names: &[&'s str], of: Option<Type>) {
         for name in names {
             let root = Root::Local(self.locals);
             self.locals += 1;
@@ -223,7 +220,7 @@ impl<'m, 's> Walk<'m, 's> {
         }
     }
 
-    fn constant(&self, name: &str) -> Option<u64> {
+    pub(super) fn constant(&self, name: &str) -> Option<u64> {
         match &*self.expression(name) {
             Expression::Constant(value) if *value >= 0.0 => Some(*value as u64),
             _ => None,
@@ -396,96 +393,8 @@ impl<'m, 's> Walk<'m, 's> {
         self.define(&op.results, Rc::new(expression), view_of_type(op));
     }
 
-    fn dma(&mut self, op: &Op<'m, 's>, operands: &[&'s str]) {
-        // (%destination[…] […] […], %source[…] […] […]): the two that are no offset.
-        let named = self.bracketless(op, operands);
-        if let [destination, source] = named.as_slice() {
-            let expression = self.expression(source);
-            self.store(destination, expression);
-        }
-    }
-
-    /// The values of the operand list that stand outside square brackets.
-    fn bracketless(&self, op: &Op<'m, 's>, operands: &[&'s str]) -> Vec<&'s str> {
-        let module = self.module;
-        let mut found = Vec::new();
-        let mut at = op.at + 1;
-        while at < op.end {
-            match module.text(at) {
-                "[" | "{" => at = module.close(at),
-                ":" => break,
-                text if operands.contains(&text) && module.kind(at) == Kind::Value => {
-                    found.push(text)
-                }
-                _ => {}
-            }
-            at += 1;
-        }
-        let memory = |name: &&str| matches!(self.values.get(*name), Some(Value::Memory(..)));
-        found.retain(memory);
-        found
-    }
-
-    fn channel(&mut self, op: &Op<'m, 's>, operands: &[&'s str]) {
-        let Some(name) = op.symbol().map(str::to_owned) else {
-            return;
-        };
-        let Some(memory) = self.bracketless(op, operands).first().copied() else {
-            return;
-        };
-        if op.name.ends_with("put") {
-            let expression = self.expression(memory);
-            self.channels.insert(name, expression);
-        } else {
-            self.store(memory, Rc::new(Expression::Channel(name)));
-        }
-    }
-
-    /// air.launch, air.segment, air.herd: binds `args(%inner=%outer, …)` and the grid.
-    fn hierarchy(&mut self, op: &Op<'m, 's>) {
-        let module = self.module;
-        let mut in_args = None;
-        for at in op.inner() {
-            match (module.text(at), module.text(at + 1)) {
-                ("args", "(") => in_args = Some((at + 1, module.close(at + 1))),
-                ("in", "(") if op.name == "air.launch" => {
-                    let sizes =
-                        (at + 2..module.close(at + 1)).filter(|i| module.text(i - 1) == "=");
-                    self.grid = sizes
-                        .filter_map(|i| self.constant(module.text(i)))
-                        .collect();
-                    let pairs: Vec<_> = (at + 2..module.close(at + 1))
-                        .filter(|i| module.text(*i) == "=")
-                        .map(|i| (module.text(i - 1), module.text(i + 1)))
-                        .collect();
-                    self.bind(&pairs);
-                }
-                _ => {}
-            }
-            if in_args.is_some() || module.text(at) == "{" {
-                break;
-            }
-        }
-        if let Some((from, to)) = in_args {
-            let pairs: Vec<_> = (from + 1..to)
-                .filter(|i| module.text(*i) == "=")
-                .map(|i| (module.text(i - 1), module.text(i + 1)))
-                .collect();
-            self.bind(&pairs);
-        }
-        self.regions(op);
-    }
-
-    fn bind(&mut self, pairs: &[(&'s str, &'s str)]) {
-        for (inner, outer) in pairs {
-            if let Some(value) = self.values.get(outer).cloned() {
-                self.values.insert(inner, value);
-            }
-        }
-    }
-
     /// Control flow: loop values start as their initial ones, results are what is yielded last.
-    fn regions(&mut self, op: &Op<'m, 's>) {
+    pub(super) fn regions(&mut self, op: &Op<'m, 's>) {
         let module = self.module;
         let at = op.inner().find(|i| module.text(*i) == "iter_args");
         if let Some(at) = at {
@@ -514,179 +423,15 @@ impl<'m, 's> Walk<'m, 's> {
 
     fn acquire(&mut self, op: &Op<'m, 's>) {
         let Some(name) = op.symbol() else { return };
-        let consumes = op.inner().any(|i| self.module.text(i) == "Consume");
-        if consumes && !self.read_fifos.iter().any(|known| known == name) {
-            self.read_fifos.push(name.to_owned());
-        }
         for result in &op.results {
             let root = Root::Fifo(name.to_owned());
             self.values
                 .insert(result, Value::Memory(root, view_of_type(op)));
         }
     }
-
-    /// A function from a linked object: understood by its name, the last buffer being the result.
-    fn call(&mut self, op: &Op<'m, 's>, operands: &[&'s str]) {
-        let name = op.symbol().unwrap_or("").to_lowercase();
-        let buffers: Vec<&'s str> = operands
-            .iter()
-            .copied()
-            .filter(|o| matches!(self.values.get(o), Some(Value::Memory(..))))
-            .collect();
-        let Some((result, inputs)) = buffers.split_last() else {
-            return;
-        };
-        let element = Element::from_mlir(&self.view_of(result).element);
-        let inputs_now: Vec<_> = inputs.iter().map(|i| self.expression(i)).collect();
-        let expression = if name.contains("matmul") || name.contains("mm_") {
-            self.product(inputs, result, element)
-        } else {
-            let operation = match inputs.len() {
-                1 if name.contains("copy") || name.contains("pass") => Some(Operation::Copy),
-                2 if name.contains("add") => Some(Operation::Add),
-                2 if name.contains("mul") => Some(Operation::Mul),
-                3 if name.contains("fma") => Some(Operation::Fma),
-                _ => None,
-            };
-            match (operation, element) {
-                (Some(operation), Some(_)) => {
-                    Rc::new(Expression::Apply(operation, inputs_now, element))
-                }
-                _ => unknown(),
-            }
-        };
-        self.store(result, expression);
-    }
-
-    fn linalg(&mut self, op: &Op<'m, 's>) {
-        let inputs = op.list("ins");
-        let outputs = op.list("outs");
-        let Some(output) = outputs.last().copied() else {
-            // linalg.map, linalg.reduce in another syntax.
-            let results = op.results.clone();
-            self.define(&results, unknown(), View::default());
-            return;
-        };
-        let element = Element::from_mlir(&self.element_of(output, op));
-        let expression = match op.name {
-            "linalg.fill" | "linalg.copy" | "linalg.broadcast" => {
-                inputs.first().map_or_else(unknown, |i| self.expression(i))
-            }
-            "linalg.matmul" => self.product(&inputs, output, element),
-            "linalg.generic" => self.generic(op, &inputs, output, element),
-            name => match arithmetic(name) {
-                Some(operation) if element.is_some() => {
-                    let operands = inputs.iter().map(|i| self.expression(i)).collect();
-                    Rc::new(Expression::Apply(operation, operands, element))
-                }
-                _ => unknown(),
-            },
-        };
-        self.store(output, expression.clone());
-        let seen = self.view_of(output);
-        let results = op.results.clone();
-        self.define(&results, expression, seen);
-    }
-
-    fn element_of(&self, name: &str, op: &Op<'m, 's>) -> String {
-        let known = self.view_of(name).element;
-        if known.is_empty() {
-            return op.last_type().map(|t| t.element).unwrap_or_default();
-        }
-        known
-    }
-
-    fn generic(
-        &mut self,
-        op: &Op<'m, 's>,
-        inputs: &[&'s str],
-        output: &'s str,
-        element: Option<Element>,
-    ) -> Rc<Expression> {
-        let module = self.module;
-        let Some(body) = op.regions().into_iter().next_back() else {
-            return unknown();
-        };
-        let reduces = op.inner().any(|i| module.text(i) == "\"reduction\"");
-        // The block's arguments stand for the operands' elements.
-        let label = (op.at..body.end)
-            .rev()
-            .find(|i| module.kind(*i) == Kind::Block);
-        let names: Vec<&'s str> = label.map_or_else(Vec::new, |label| {
-            (label + 2..module.close(label + 1))
-                .filter(|i| module.kind(*i) == Kind::Value)
-                .map(|i| module.text(i))
-                .collect()
-        });
-        for (name, operand) in names.iter().zip(inputs.iter().chain([&output])) {
-            let expression = self.expression(operand);
-            self.values
-                .insert(name, Value::Data(expression, View::default()));
-        }
-        let before = self.expression(output);
-        let yielded = self.range(body);
-        let Some(result) = yielded.first().cloned() else {
-            return unknown();
-        };
-        if !reduces {
-            return result;
-        }
-        match &*result {
-            Expression::Apply(Operation::Add, terms, _)
-                if inputs.len() == 2 && terms.contains(&before) && is_product(terms) =>
-            {
-                self.product(inputs, output, element)
-            }
-            _ => unknown(),
-        }
-    }
-
-    fn product(&self, inputs: &[&str], output: &str, element: Option<Element>) -> Rc<Expression> {
-        let (&[a, b], Some(element)) = (inputs, element) else {
-            return unknown();
-        };
-        let dimensions = self.dimensions(a, b, output);
-        let operands = [a, b, output].map(|name| self.expression(name));
-        match dimensions {
-            Some(dimensions) => Rc::new(Expression::Product(operands, dimensions, element)),
-            None => unknown(),
-        }
-    }
-
-    /// m, n and k of the whole product, of which the operands may be tiles.
-    fn dimensions(&self, a: &str, b: &str, c: &str) -> Option<[u64; 3]> {
-        let tile = |name: &str| -> Option<[u64; 2]> {
-            match self.view_of(name).shape.as_slice() {
-                &[Some(rows), Some(columns)] => Some([rows, columns]),
-                _ => None,
-            }
-        };
-        let whole = |expression: &Expression| -> Option<&View> {
-            match expression {
-                Expression::Initial(Root::Argument(index)) => self.tiles.get(index),
-                _ => None,
-            }
-        };
-        let (view_a, view_b) = (self.expression(a), self.expression(b));
-        let [rows, depth] = tile(a).or_else(|| tile(c).map(|[m, _]| [m, 0]))?;
-        let [_, columns] = tile(b).or_else(|| tile(c))?;
-        let k = whole(&view_a).and_then(|v| v.row_stride).unwrap_or(depth);
-        let n = whole(&view_b).and_then(|v| v.row_stride).unwrap_or(columns);
-        let m = match whole(&view_a) {
-            Some(_) => rows * self.grid.first().copied().unwrap_or(1),
-            None => rows,
-        };
-        (m > 0 && n > 0 && k > 0).then_some([m, n, k])
-    }
 }
 
-fn is_product(terms: &[Rc<Expression>]) -> bool {
-    terms
-        .iter()
-        .any(|term| matches!(&**term, Expression::Apply(Operation::Mul, ..)))
-}
-
-fn view_of_type(op: &Op<'_, '_>) -> View {
+pub(super) fn view_of_type(op: &Op<'_, '_>) -> View {
     op.last_type().map(|t| view(&t)).unwrap_or_default()
 }
 

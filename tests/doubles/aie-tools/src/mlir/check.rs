@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::{Diagnostic, Kind, Module, Token};
 
 /// The dialects that air-opt, aircc and aiecc register, as far as kernels use them.
-const DIALECTS: [&str; 31] = [
+const DIALECTS: [&str; 45] = [
     "builtin",
     "func",
     "arith",
@@ -38,6 +38,20 @@ const DIALECTS: [&str; 31] = [
     "AIEX",
     "xllvm",
     "pdl",
+    "ml_program",
+    "quant",
+    "tosa",
+    "sparse_tensor",
+    "spirv",
+    "rocdl",
+    "omp",
+    "acc",
+    "amdgpu",
+    "irdl",
+    "mesh",
+    "nvvm",
+    "ptr",
+    "smt",
 ];
 
 fn closing(open: &str) -> Option<&'static str> {

@@ -132,7 +132,8 @@ impl<'s> Module<'s> {
     /// Every operation, those in regions too, in order.
     pub fn all_operations(&self) -> Vec<Operation<'_, 's>> {
         let mut all = Vec::new();
-        let mut open = vec![0..self.tokens().len()];
+        let mut open = Vec::new();
+        open.push(0..self.tokens().len());
         while let Some(range) = open.pop() {
             let operations = self.operations(range);
             for operation in operations.iter().rev() {

@@ -4,6 +4,7 @@
 mod cores;
 mod options;
 mod package;
+mod table;
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +15,8 @@ use crate::design::{Device, Sequence, Target, Wrong, designs, stream};
 use crate::mlir::{Diagnostic, Module};
 use crate::run::{Exit, Result, Run, failure, message, read_input};
 
-use options::{Asked, Output};
+use options::Asked;
+use table::Output;
 
 /// A compilation under way.
 struct Compilation<'c> {
@@ -47,7 +49,12 @@ pub fn run(run: &Run) -> Result {
         tmpdir,
         steps: 0,
     };
-    compilation.compile()
+    let ended = compilation.compile();
+    if ended.is_err() && compilation.shows_progress() && compilation.steps > 0 {
+        // The status line ends before the diagnostics start.
+        let _ = writeln!(std::io::stderr());
+    }
+    ended
 }
 
 fn input(asked: &Asked) -> Result<String> {
@@ -196,6 +203,14 @@ impl Compilation<'_> {
         })
     }
 
+    /// A problem that is found in a step of its own.
+    fn step_refused(&self, module: &Module<'_>, wrong: &Wrong, edge: &str, key: &str) -> Exit {
+        let mut exit = self.wrong(module, wrong);
+        let own = format!("edge '{edge}' (key '{key}')");
+        exit.text = exit.text.replace("edge 'input.mlir' (key '')", &own);
+        exit
+    }
+
     fn wrong(&self, module: &Module<'_>, wrong: &Wrong) -> Exit {
         let token = module.tokens().get(wrong.token);
         let (line, column) = token.map_or((1, 1), |token| (token.line, token.column));
@@ -325,7 +340,8 @@ impl Compilation<'_> {
                 let path = self.output(&request.name, &device.name, &sequence.name);
                 self.unique(&mut paths, &path, request.edge)?;
                 let stream = stream(module, device, sequence, Target::Instructions);
-                let stream = stream.map_err(|wrong| self.wrong(module, &wrong))?;
+                let stream = stream
+                    .map_err(|wrong| self.step_refused(module, &wrong, request.edge, &key))?;
                 self.run.deliver("insts", &path, &stream.bytes());
             }
         }

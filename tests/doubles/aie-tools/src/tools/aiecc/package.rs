@@ -241,7 +241,9 @@ impl Compilation<'_> {
             let mut instances = Vec::new();
             for sequence in &sequences {
                 let stream = stream(module, device, sequence, Target::FullElf(devices));
-                let stream = stream.map_err(|wrong| self.wrong(module, &wrong))?;
+                let stream = stream.map_err(|wrong| {
+                    self.step_refused(module, &wrong, request.edge, &device.name)
+                })?;
                 let path = self
                     .tmpdir
                     .join(format!("{}_{}.bin", device.name, sequence.name));

@@ -1,5 +1,8 @@
 //! xclbinutil: as much of it as aiecc and the packers use.
 
+mod kernels;
+mod mirror;
+
 use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,6 +11,8 @@ use crate::axlf::{Partition, Section, axlf, kind, sections, uuid_text};
 use crate::bytes::Image;
 use crate::json::{Json, object, text};
 use crate::run::{Result, Run, failure, random_uuid};
+use kernels::add_kernels;
+use mirror::describe;
 
 #[derive(Default)]
 struct Asked {
@@ -77,13 +82,13 @@ impl Asked {
 /// A bad command line, and inputs that are missing or make no sense.
 pub fn run(run: &Run) -> Result {
     if run.arguments.iter().any(|a| a == "--version") {
-        super::print("XRT Build Version: 2.26.0\n       Build Branch: master\n");
+        crate::tools::print("XRT Build Version: 2.26.0\n       Build Branch: master\n");
         return Ok(());
     }
     run.begin()?;
     let asked = Asked::read(run)?;
     if !asked.quiet {
-        super::print("XRT Build Version: 2.26.0\n");
+        crate::tools::print("XRT Build Version: 2.26.0\n");
     }
     if let Some(input) = asked
         .input
@@ -214,173 +219,6 @@ fn memories(json: &Json) -> Option<Vec<u8>> {
         image.name(memory.get("m_tag")?.as_text()?, 16);
     }
     Some(image.0)
-}
-
-/// Adds kernels: their XML, instances, and which argument is in which memory.
-fn add_kernels(container: &mut Vec<Section>, file: &str) -> Result {
-    let json = read_json(file)?;
-    let kernels = json
-        .get("ps-kernels")
-        .and_then(|k| k.get("kernels"))
-        .map(|k| k.items().to_vec());
-    let existing = |container: &[Section], of: u32| {
-        container
-            .iter()
-            .find(|s| s.kind == of)
-            .map(|s| s.data.clone())
-    };
-    let mut xml = match existing(container, kind::EMBEDDED_METADATA) {
-        Some(xml) => String::from_utf8_lossy(&xml).into_owned(),
-        None => "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<project>\n  <platform>\n    <device>\n      <core>\n      </core>\n    </device>\n  </platform>\n</project>\n".to_owned(),
-    };
-    let rows = |data: Option<Vec<u8>>, header: usize| {
-        data.map(|d| d.get(header..).unwrap_or_default().to_vec())
-            .unwrap_or_default()
-    };
-    let mut layout = Image(rows(existing(container, kind::IP_LAYOUT), 8));
-    let mut connections = Image(rows(existing(container, kind::CONNECTIVITY), 4));
-    for kernel in kernels.unwrap_or_default() {
-        let added = add_kernel(&kernel, &mut xml, &mut layout, &mut connections);
-        added.ok_or_else(|| error(format!("{file}: a kernel is incomplete")))?;
-    }
-    let counted = |rows: &Image, width: usize, header: &[u32]| {
-        let mut image = Image::default();
-        image.u32((rows.len() / width) as u32);
-        image.words(header);
-        image.bytes(&rows.0);
-        image.0
-    };
-    let twice = Image([connections.0.clone(), connections.0.clone()].concat());
-    put(container, kind::EMBEDDED_METADATA, "", xml.into_bytes());
-    put(container, kind::IP_LAYOUT, "", counted(&layout, 80, &[0]));
-    put(
-        container,
-        kind::CONNECTIVITY,
-        "",
-        counted(&connections, 12, &[]),
-    );
-    put(
-        container,
-        kind::GROUP_CONNECTIVITY,
-        "",
-        counted(&twice, 12, &[]),
-    );
-    Ok(())
-}
-
-fn add_kernel(
-    kernel: &Json,
-    xml: &mut String,
-    layout: &mut Image,
-    connections: &mut Image,
-) -> Option<()> {
-    let name = kernel.get("name")?.as_text()?;
-    let data = kernel.get("extended-data")?;
-    let id = data.get("dpu_kernel_id")?;
-    let mut element = format!(
-        "        <kernel name=\"{name}\" language=\"c\" type=\"dpu\">\n          <extended-data dpu_kernel_id=\"{}\" functional=\"0\" subtype=\"1\"/>\n",
-        id.as_text()?
-    );
-    let index = (layout.len() / 80) as u32;
-    for (number, argument) in kernel.get("arguments")?.items().iter().enumerate() {
-        let field = |key: &str| argument.get(key).and_then(Json::as_text);
-        let memory = field("memory-connection");
-        let of = field("type")?;
-        let size = if of.contains("32") { "0x4" } else { "0x8" };
-        element.push_str(&format!(
-            "          <arg name=\"{}\" addressQualifier=\"{}\" id=\"{number}\" size=\"{size}\" offset=\"{}\" hostOffset=\"0x0\" hostSize=\"{size}\" type=\"{of}\"/>\n",
-            field("name")?,
-            u8::from(memory.is_some()),
-            field("offset")?,
-        ));
-        if let Some(memory) = memory {
-            connections.words(&[number as u32, index, u32::from(memory == "SRAM")]);
-        }
-    }
-    for instance in kernel.get("instances")?.items() {
-        let instance = instance.get("name")?.as_text()?;
-        element.push_str(&format!("          <instance name=\"{instance}\"/>\n"));
-        let full = format!("{name}:{instance}");
-        if full.len() > 63 {
-            return None;
-        }
-        layout.words(&[7, (id.as_number()? as u32) << 16 | 1]);
-        layout.u64(u64::MAX);
-        layout.name(&full, 64);
-    }
-    element.push_str("        </kernel>\n");
-    let at = xml.find("      </core>")?;
-    xml.insert_str(at, &element);
-    Some(())
-}
-
-/// What the mirror says of a section's content.
-fn describe(section: &mut Section) {
-    let bytes = section.data.as_slice();
-    let word = |at: usize| crate::bytes::u32_at(bytes, at).unwrap_or(0);
-    let long = |at: usize| crate::bytes::u64_at(bytes, at).unwrap_or(0);
-    let name = |at: usize, width: usize| {
-        let field = bytes.get(at..at + width).unwrap_or_default();
-        let field = field.split(|b| *b == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(field).into_owned()
-    };
-    let count = word(0) as usize;
-    let list = |row: &dyn Fn(usize) -> Json| Json::Array((0..count.min(256)).map(row).collect());
-    let (key, rows_key, rows) = match section.kind {
-        kind::MEM_TOPOLOGY | kind::GROUP_TOPOLOGY => {
-            let row = |i: usize| {
-                let at = 8 + 40 * i;
-                object([
-                    ("m_type", text("MEM_DRAM")),
-                    ("m_used", text("1")),
-                    ("m_sizeKB", text(format!("0x{:x}", long(at + 8)))),
-                    ("m_tag", text(name(at + 24, 16))),
-                    ("m_base_address", text(format!("0x{:x}", long(at + 16)))),
-                ])
-            };
-            let group = section.kind == kind::GROUP_TOPOLOGY;
-            let key = if group {
-                "group_topology"
-            } else {
-                "mem_topology"
-            };
-            (key, "m_mem_data", list(&row))
-        }
-        kind::IP_LAYOUT => {
-            let row = |i: usize| {
-                let at = 8 + 80 * i;
-                object([
-                    ("m_type", text("IP_PS_KERNEL")),
-                    ("m_subtype", text("DPU")),
-                    ("m_functional", text("DPU")),
-                    ("m_kernel_id", text(format!("0x{:x}", word(at + 4) >> 16))),
-                    ("m_base_address", text("not_used")),
-                    ("m_name", text(name(at + 16, 64))),
-                ])
-            };
-            ("ip_layout", "m_ip_data", list(&row))
-        }
-        kind::CONNECTIVITY | kind::GROUP_CONNECTIVITY => {
-            let row = |i: usize| {
-                let at = 4 + 12 * i;
-                object([
-                    ("arg_index", text(word(at).to_string())),
-                    ("m_ip_layout_index", text(word(at + 4).to_string())),
-                    ("mem_data_index", text(word(at + 8).to_string())),
-                ])
-            };
-            let group = section.kind == kind::GROUP_CONNECTIVITY;
-            let key = if group {
-                "group_connectivity"
-            } else {
-                "connectivity"
-            };
-            (key, "m_connection", list(&row))
-        }
-        _ => return,
-    };
-    let content = object([("m_count", text(count.to_string())), (rows_key, rows)]);
-    section.payload = Some(object([(key, content)]).compact());
 }
 
 /// `--dump-section AIE_PARTITION:JSON:FILE`: the JSON, and each PDI beside it.
