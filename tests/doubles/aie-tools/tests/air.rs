@@ -404,3 +404,25 @@ fn a_used_scalar_makes_the_sequence_dynamic() {
             ],
         );
 }
+
+#[test]
+fn an_older_aiecc_is_found_by_its_older_name() {
+    let scene = scene();
+    lowered(&scene, "k.mlir");
+    let aiecc = scene.tools.tool("aiecc");
+    let script = aiecc.with_file_name("aiecc.py");
+    scene.tools.remove("aiecc").unwrap();
+    let peano = format!("--peano={}", scene.tools.peano().display());
+    let ask = triton(
+        "npu2",
+        &["pdi", "-i", "a.bin", "--pdi-name", "a.pdi"],
+        &peano,
+        "air.mlir",
+    );
+    scene
+        .run("aircc", &ask)
+        .fails(1, &["Error: could not find aiecc in PATH"]);
+    scene.tools.copy(&script, "aiecc.py", 2, "1.3.0").unwrap();
+    scene.run("aircc", &ask).ok();
+    assert!(scene.has("a.pdi"));
+}

@@ -271,3 +271,90 @@ fn xclbinutil_says_of_real_xclbins_what_the_real_one_says() {
         assert!(scene.read(pdi) == fs::read(real(design).join("design.pdi")).unwrap());
     }
 }
+
+#[test]
+fn sequences_of_one_device_are_instances_of_one_kernel() {
+    let scene = Scene::new(3);
+    let text = common::copy_design("npu2", "d", "first", 64, "i32");
+    let at = text.find("    aie.runtime_sequence").unwrap();
+    let sequence = text[at..text.rfind("  }\n}").unwrap()].replace("@first", "@second");
+    let both = format!("{}{sequence}{}", &text[..at], &text[at..]);
+    scene.file("k.mlir", both);
+    scene
+        .run("aiecc", &["--get-full-elf", "--get-npu-insts", "k.mlir"])
+        .ok();
+    assert!(scene.has("insts_d_first.bin") && scene.has("insts_d_second.bin"));
+    let said = readelf(&scene.work.join("aie.elf"));
+    assert!(
+        said.contains("`.group.0' [second]") && said.contains("`.group.1' [first]"),
+        "{said}"
+    );
+    assert_eq!(said.matches("_Z1dPcPcPc").count(), 1);
+}
+
+#[test]
+fn external_variables_are_a_symbol_with_an_address_of_64_bits() {
+    let scene = Scene::new(3);
+    let text = common::copy_design("npu2", "d", "s", 64, "i32")
+        .replace("module {\n", "module {\n  aiex.scratchpad_parameter @a : i32\n  aiex.scratchpad_parameter @b : i32\n")
+        .replace("      %i = aiex", "      aiex.sync_scratchpad_parameters_from_host\n      %i = aiex");
+    scene.file("k.mlir", text);
+    scene.run("aiecc", &["--get-full-elf", "k.mlir"]).ok();
+    let said = readelf(&scene.work.join("aie.elf"));
+    let has = |words: &[&str]| {
+        said.lines()
+            .any(|line| words.iter().all(|word| line.contains(word)))
+    };
+    // Relocation type 8 is Address64; the symbol's size is that of two words.
+    assert!(
+        has(&["00000028", "08 Unknown", "scratch-pad-ctrl + 0"]),
+        "{said}"
+    );
+    assert!(has(&[" 8 OBJECT  GLOBAL", "scratch-pad-ctrl"]), "{said}");
+}
+
+#[test]
+fn an_xclbin_is_extended_by_another_kernel() {
+    let scene = Scene::new(3);
+    scene.file("k.mlir", common::copy_design("npu1", "d", "s", 64, "i32"));
+    scene.run("aiecc", &["--get-xclbin", "k.mlir"]).ok();
+    let first = fs::read(scene.work.join("aie.xclbin")).unwrap();
+    scene.file("first.xclbin", first);
+    let ask = [
+        "--get-xclbin",
+        "--xclbin-input=first.xclbin",
+        "--xclbin-kernel-name=OTHER",
+        "--xclbin-instance-name=I",
+        "--xclbin-kernel-id=0x902",
+        "k.mlir",
+    ];
+    scene.run("aiecc", &ask).ok();
+    scene
+        .run(
+            "xclbinutil",
+            &[
+                "--input",
+                "aie.xclbin",
+                "--dump-section",
+                "AIE_PARTITION:JSON:d.json",
+            ],
+        )
+        .ok();
+    let json = String::from_utf8(scene.read("d.json")).unwrap();
+    assert_eq!(json.matches("\"uuid\"").count(), 2);
+    assert!(json.contains("0x901") && json.contains("0x902"));
+    let whole = scene.read("aie.xclbin");
+    let has = |text: &str| whole.windows(text.len()).any(|w| w == text.as_bytes());
+    assert!(has("MLIR_AIE:MLIRAIE\0") && has("OTHER:I\0"));
+    let long = "x".repeat(60);
+    scene
+        .run(
+            "aiecc",
+            &[
+                "--get-xclbin",
+                &format!("--xclbin-kernel-name={long}"),
+                "k.mlir",
+            ],
+        )
+        .fails(1, &["exceeds the allocated space"]);
+}

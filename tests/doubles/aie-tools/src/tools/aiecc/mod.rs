@@ -112,6 +112,10 @@ impl Compilation<'_> {
         if self.asked.options.flag("n") {
             return self.dry_run();
         }
+        if self.asked.request(Output::Elf).is_some() {
+            // An ELF of the instructions alone, which nobody here has a use for.
+            return Err(failure("aiecc: this double makes no design.elf"));
+        }
         self.progress("input.mlir", "");
         if let Some(wanted) = super::wanted_diagnostic(self.run) {
             return Err(self.refused(&wanted));

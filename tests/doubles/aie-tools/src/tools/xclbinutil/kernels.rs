@@ -31,7 +31,7 @@ pub fn add_kernels(container: &mut Vec<Section>, file: &str) -> Result {
     let mut connections = Image(rows(existing(container, kind::CONNECTIVITY), 4));
     for kernel in kernels.unwrap_or_default() {
         let added = add_kernel(&kernel, &mut xml, &mut layout, &mut connections);
-        added.ok_or_else(|| error(format!("{file}: a kernel is incomplete")))?;
+        added.ok_or_else(|| error(format!("{file}: a kernel is incomplete")))??;
     }
     let counted = |rows: &Image, width: usize, header: &[u32]| {
         let mut image = Image::default();
@@ -63,7 +63,7 @@ fn add_kernel(
     xml: &mut String,
     layout: &mut Image,
     connections: &mut Image,
-) -> Option<()> {
+) -> Option<Result> {
     let name = kernel.get("name")?.as_text()?;
     let data = kernel.get("extended-data")?;
     let id = data.get("dpu_kernel_id")?;
@@ -92,7 +92,10 @@ fn add_kernel(
         element.push_str(&format!("          <instance name=\"{instance}\"/>\n"));
         let full = format!("{name}:{instance}");
         if full.len() > 63 {
-            return None;
+            let length = full.len();
+            return Some(Err(error(format!(
+                "The m_name entry length ({length}), exceeds the allocated space (64).  Name: '{full}'"
+            ))));
         }
         layout.words(&[7, (id.as_number()? as u32) << 16 | 1]);
         layout.u64(u64::MAX);
@@ -101,5 +104,5 @@ fn add_kernel(
     element.push_str("        </kernel>\n");
     let at = xml.find("      </core>")?;
     xml.insert_str(at, &element);
-    Some(())
+    Some(Ok(()))
 }
