@@ -74,7 +74,12 @@ fn pass_through_commands(input: &Fifo, output: &Fifo) -> Vec<Command> {
     use Command::{Descriptor, MaskWrite, Nop, Write};
     let (shim, memory) = (base(input.producer), base(output.producer));
     let length = |fifo: &Fifo| {
-        (fifo.object.elements().unwrap_or(0) * fifo.object.element_bytes() / 4) as u32
+        (fifo
+            .object
+            .elements()
+            .unwrap_or(0)
+            .saturating_mul(fifo.object.element_bytes())
+            / 4) as u32
     };
     let (inward, outward) = (length(input), length(output));
     let descriptor = |at: u32, length: u32, address: u32, locks: u32| {

@@ -180,3 +180,40 @@ impl Device {
         same.iter().position(|n| *n == name).unwrap_or(0) as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Target, commands, designs, stream};
+    use crate::mlir::Module;
+
+    /// Everything that aiecc does with a text in this process.
+    fn exercise(text: &str) {
+        let Ok(module) = Module::parse(text) else {
+            return;
+        };
+        let Ok(devices) = designs(&module) else {
+            return;
+        };
+        for device in &devices {
+            let _ = commands(&module, device, &[]);
+            for sequence in &device.sequences {
+                let _ = stream(&module, device, sequence, Target::FullElf(&devices));
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_makes_a_tool_panic() {
+        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/aie");
+        for design in ["copy_npu2", "two_kernels_npu2"] {
+            let text = std::fs::read_to_string(directory.join(design).join("kernel.mlir")).unwrap();
+            for end in 0..text.len() {
+                exercise(&text[..end]);
+                // One byte replaced: brackets, signs, digits that are too large.
+                for other in ["}", "(", "%", "@", "9999999999999999999", "\"", ""] {
+                    exercise(&format!("{}{other}{}", &text[..end], &text[end + 1..]));
+                }
+            }
+        }
+    }
+}

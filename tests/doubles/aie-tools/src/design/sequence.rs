@@ -224,7 +224,7 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
             .or(listed.get(1).copied())
             .or(whole)
             .unwrap_or(0);
-        (offset * width, length * width)
+        (offset.saturating_mul(width), length.saturating_mul(width))
     }
 
     fn descriptor(&mut self, base: u32, argument: usize, offset: u64, length: u64) -> u32 {
@@ -303,11 +303,18 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
             .map(|i| module.close(i) + 1)
             .filter(|i| module.text(*i) == "[")
             .map(list);
-        let length: u64 = sizes.map_or(0, |sizes| sizes.iter().product());
+        let length: u64 = sizes.map_or(0, |sizes| {
+            sizes.iter().fold(1, |all, size| all.saturating_mul(*size))
+        });
         let offset = offsets.last().copied().unwrap_or(0);
         self.moves.push((name.clone(), argument, sends));
         let base = column << 25 | row << 20;
-        let descriptor = self.descriptor(base, argument, offset * width, length * width);
+        let descriptor = self.descriptor(
+            base,
+            argument,
+            offset.saturating_mul(width),
+            length.saturating_mul(width),
+        );
         let token = op.attribute("issue_token").map_or(!sends, |v| v == "true");
         let channel = self.device.channel(&name);
         self.push_queue(Task {

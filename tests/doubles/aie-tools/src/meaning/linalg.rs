@@ -156,7 +156,7 @@ impl<'s> Walk<'_, 's> {
         let k = whole(&view_a).and_then(|v| v.row_stride).unwrap_or(depth);
         let n = whole(&view_b).and_then(|v| v.row_stride).unwrap_or(columns);
         let m = match whole(&view_a) {
-            Some(_) => rows * self.grid.first().copied().unwrap_or(1),
+            Some(_) => rows.saturating_mul(self.grid.first().copied().unwrap_or(1)),
             None => rows,
         };
         (m > 0 && n > 0 && k > 0).then_some([m, n, k])

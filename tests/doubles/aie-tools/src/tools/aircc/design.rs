@@ -64,8 +64,9 @@ impl Design {
                     .iter()
                     .try_fold(1u64, |product, d| product.checked_mul((*d)?))
             });
-            let grid: u64 = walk.grid.iter().product();
-            of.elements().or(tile.map(|tile| tile * grid.max(1)))
+            let grid = walk.grid.iter().fold(1u64, |all, n| all.saturating_mul(*n));
+            of.elements()
+                .or(tile.map(|tile| tile.saturating_mul(grid.max(1))))
         });
         let program = program(&signature, &results, elements);
         let inside = herd.regions().into_iter().next()?;
