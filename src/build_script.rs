@@ -210,7 +210,7 @@ impl BuildScript {
             }
             let build = session.build(request, &|event| warnings.note(&event));
             warnings.tell(cargo)?;
-            build?.write_to(&out_dir)?;
+            build?.write_to(&out_dir, |_| true)?;
         }
         Ok(())
     }
@@ -227,7 +227,7 @@ impl Warnings {
             Event::Damaged {
                 subject, reason, ..
             } => format!("the cache's entry of {subject} is damaged ({reason}); it is made again"),
-            Event::Waiting { .. } | Event::Running { .. } => return,
+            Event::Waiting { .. } | Event::WaitingForCache { .. } | Event::Running { .. } => return,
         };
         self.list().push(warning);
     }

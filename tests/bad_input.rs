@@ -397,7 +397,7 @@ fn a_tool_names_the_users_file() {
             "kernels/my kernel.mlir:11:17: error: ",
             "unregistered",
             "command: ",
-            "/mlir-opt kernel.mlir --",
+            "/mlir-opt 'kernels/my kernel.mlir' --",
             "full log: ",
         ],
     );

@@ -32,13 +32,19 @@ pub struct Arguments {
 #[derive(Args, Debug)]
 pub struct Global {
     /// Say nothing but errors on standard error
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        conflicts_with = "verbose",
+        help_heading = "Output"
+    )]
     pub quiet: bool,
     /// Tell each step, its key and its command lines
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = "Output")]
     pub verbose: bool,
     /// How results are written to standard output
-    #[arg(long, global = true, value_enum, default_value_t = Format::Human, value_name = "FORMAT")]
+    #[arg(long, global = true, value_enum, default_value_t = Format::Human, value_name = "FORMAT", help_heading = "Output")]
     pub message_format: Format,
     /// The cache directory [default: $XDG_CACHE_HOME/npu-build or ~/.cache/npu-build]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Cache")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use npu_build::config::{PROJECT_FILE, Settings};
 use npu_build::plan::{Build, BuildError, Request, Session};
-use npu_build::step::Kind;
+use npu_build::step::launcher;
 use npu_build::store::{Artifact, Outcome};
 
 use super::args::{
@@ -109,7 +109,7 @@ fn deliver(
             let written = match &delivery.out_dir {
                 Some(directory) => {
                     session.interrupt().arm();
-                    Some(build.write_to(directory)?)
+                    Some(build.write_to(directory, |artifact| delivery.wants(artifact))?)
                 }
                 None => {
                     keep(&build, terminal);
@@ -212,18 +212,23 @@ fn print(
         }
         return Ok(());
     }
-    for step in &build.steps {
-        let wanted = match step.kind {
-            Kind::Compile => Emit::Artifacts,
-            Kind::Launcher => Emit::Launcher,
-        };
-        if delivery.emit.contains(&wanted) {
-            for artifact in &step.artifacts {
-                terminal.result_path(&artifact.path)?;
-            }
-        }
+    for artifact in build
+        .artifacts()
+        .filter(|artifact| delivery.wants(artifact))
+    {
+        terminal.result_path(&artifact.path)?;
     }
     Ok(())
+}
+
+impl Delivery {
+    fn wants(&self, artifact: &Artifact) -> bool {
+        let part = match artifact.name {
+            launcher::SOURCE => Emit::Launcher,
+            _ => Emit::Artifacts,
+        };
+        self.emit.contains(&part)
+    }
 }
 
 /// One line on how a build was come by, and with `-v` one for each step.

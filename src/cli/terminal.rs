@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use npu_build::step::Kind;
 use npu_build::store::Event;
+use npu_build::store::lock::Holder;
 use serde::Serialize;
 
 use super::args::{Format, Global};
@@ -104,10 +105,12 @@ impl Terminal {
             Event::Waiting {
                 subject, holder, ..
             } => {
-                let holder = holder
-                    .as_ref()
-                    .map_or_else(|| "another process".to_owned(), ToString::to_string);
+                let holder = named(holder.as_ref());
                 self.status("waiting", Tone::Note, &format!("for {holder}, which is building {subject}"));
+            }
+            Event::WaitingForCache { holder } => {
+                let holder = named(holder.as_ref());
+                self.status("waiting", Tone::Note, &format!("for {holder}, which is clearing the cache"));
             }
             Event::Running {
                 subject,
@@ -168,4 +171,8 @@ fn write_result(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()
+}
+
+fn named(holder: Option<&Holder>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), ToString::to_string)
 }

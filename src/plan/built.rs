@@ -115,12 +115,17 @@ impl Build {
         name.into()
     }
 
-    /// Writes launcher and artifacts into `directory`, which is made if there is none. A file that
-    /// has the right content already is left alone, so that nothing is rebuilt for its sake.
+    /// Writes what is `wanted` of launcher and artifacts into `directory`, which is made if there is
+    /// none. A file that has the right content already is left alone, so that nothing is rebuilt for
+    /// its sake.
     ///
     /// # Errors
     /// When something can't be written; no file is left half written.
-    pub fn write_to(&self, directory: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    pub fn write_to(
+        &self,
+        directory: &Path,
+        wanted: impl Fn(&Artifact) -> bool,
+    ) -> Result<Vec<PathBuf>, BuildError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| BuildError::Write { path, source }
@@ -131,7 +136,8 @@ impl Build {
         });
         made.map_err(failed(directory))?;
         let mut written = Vec::new();
-        for (path, artifact) in self.outputs(directory) {
+        let outputs = self.outputs(directory).into_iter();
+        for (path, artifact) in outputs.filter(|(_, artifact)| wanted(artifact)) {
             let bytes = artifact.read().map_err(|source| BuildError::Read {
                 path: artifact.path.clone(),
                 source,

@@ -318,7 +318,9 @@ impl Started<'_> {
             cause,
             explanation,
             unusable,
-            command: self.invocation.shell(),
+            command: self
+                .invocation
+                .shell_with(|argument| step.place_of(argument)),
             tail,
             log: retell(&text, &step.inputs),
             log_path: None,

@@ -12,6 +12,7 @@ pub mod material;
 mod retell;
 pub mod run;
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -192,6 +193,12 @@ pub struct Output {
 }
 
 impl Step {
+    /// The user's file that the commands know as `name`, so that a command line can be tried again.
+    fn place_of(&self, name: &OsStr) -> Option<&Path> {
+        let input = self.inputs.iter().find(|input| name == input.name)?;
+        input.origin.as_ref().map(|origin| origin.path.as_path())
+    }
+
     /// Everything that can change the outputs.
     #[must_use]
     pub fn material(&self) -> Material {

@@ -4,7 +4,7 @@
 //! standard input, and a process group of its own that ends with us: by the interrupt, by the
 //! time-out, and (on Linux) when we are killed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -40,8 +40,17 @@ impl Invocation {
     /// The command line as one would type it into a shell.
     #[must_use]
     pub fn shell(&self) -> String {
+        self.shell_with(|_| None)
+    }
+
+    /// The same, with paths in the place of some arguments.
+    pub(super) fn shell_with<'a>(
+        &'a self,
+        place_of: impl Fn(&'a OsStr) -> Option<&'a Path>,
+    ) -> String {
         let mut line = quoted(&self.program.to_string_lossy());
         for argument in &self.arguments {
+            let argument = place_of(argument).map_or(argument.as_os_str(), Path::as_os_str);
             line.push(' ');
             line.push_str(&quoted(&argument.to_string_lossy()));
         }

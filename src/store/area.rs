@@ -66,6 +66,9 @@ impl Area {
 /// An area younger than this may be one whose owner has not locked it yet.
 const GRACE: Duration = Duration::from_secs(60);
 
+/// An area that never got a lock is left alone for this long: no build takes a day.
+const LONGEST_BUILD: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Deletes areas that dead processes left below `parent`; what can't be deleted stays.
 pub fn sweep(parent: &Path) {
     let Ok(areas) = fs::read_dir(parent) else {
@@ -73,14 +76,18 @@ pub fn sweep(parent: &Path) {
     };
     for area in areas.flatten().map(|entry| entry.path()) {
         let lock = area.join(LOCK);
-        if is_settled(&lock) && matches!(lock::try_acquire(&lock), Ok(Some(_))) {
+        let is_abandoned = match age(&lock) {
+            Some(age) => age > GRACE && matches!(lock::try_acquire(&lock), Ok(Some(_))),
+            None => age(&area).is_some_and(|age| age > LONGEST_BUILD),
+        };
+        if is_abandoned {
             let _ = fs::remove_dir_all(&area);
         }
     }
 }
 
-fn is_settled(lock: &Path) -> bool {
-    fs::symlink_metadata(lock)
-        .and_then(|metadata| metadata.modified())
-        .is_ok_and(|made| made.elapsed().is_ok_and(|age| age > GRACE))
+/// How long ago the file was written; `None` if it is not there, or from the future.
+fn age(path: &Path) -> Option<Duration> {
+    let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
+    modified.elapsed().ok()
 }

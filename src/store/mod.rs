@@ -104,6 +104,11 @@ pub enum Event<'a> {
         /// Who builds it, if they said.
         holder: Option<Holder>,
     },
+    /// Another process is emptying the cache.
+    WaitingForCache {
+        /// Who it is, if they said.
+        holder: Option<Holder>,
+    },
     /// A command starts.
     Running {
         /// The kernel.
