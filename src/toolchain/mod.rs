@@ -42,7 +42,7 @@ use crate::digest::Digest;
 type Name = &'static str;
 
 /// A program, where it is on this machine and what it is on every machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tool {
     /// What it is called in keys and messages.
     #[serde(deserialize_with = "tool_name")]
@@ -55,6 +55,15 @@ pub struct Tool {
     /// Its files as they were when it was identified, in the order of `identity.files`.
     files: Vec<Watched>,
 }
+
+/// The same program in the same place, whenever it was looked at.
+impl PartialEq for Tool {
+    fn eq(&self, other: &Self) -> bool {
+        (self.name, &self.path, &self.identity) == (other.name, &other.path, &other.identity)
+    }
+}
+
+impl Eq for Tool {}
 
 impl Tool {
     /// Every file that it consists of, the executed one first; absolute.
