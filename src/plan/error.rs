@@ -82,13 +82,17 @@ pub enum KernelError {
     #[error("--signature: {0}")]
     Signature(#[from] triton::ParseError),
     /// Nobody said what to build for.
-    #[error("the MLIR does not say which target it is for; choose with --target cpu, npu1 or npu2, or `target` in npu-build.toml")]
+    #[error(
+        "the MLIR does not say which target it is for; choose with --target cpu, npu1 or npu2, or `target` in npu-build.toml"
+    )]
     NoTarget,
     /// It was written for something else.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// This version can't build for the target.
-    #[error("building for {0} needs the AIE toolchain, which this version of npu-build does not drive yet; --target cpu works")]
+    #[error(
+        "building for {0} needs the AIE toolchain, which this version of npu-build does not drive yet; --target cpu works"
+    )]
     UnsupportedTarget(Target),
     /// The target can't take an argument.
     #[error(transparent)]

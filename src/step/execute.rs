@@ -117,11 +117,7 @@ fn unusable(path: &Path, source: io::Error) -> ExecuteError {
     }
 }
 
-fn native(
-    step: &Step,
-    function: NativeWork,
-    directory: &Path,
-) -> Result<Produced, ExecuteError> {
+fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produced, ExecuteError> {
     let started = Instant::now();
     let refuse = |reason| ExecuteError::Native {
         subject: step.subject.clone(),

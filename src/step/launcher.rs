@@ -17,7 +17,11 @@ pub const SOURCE: &str = "launcher.rs";
 ///
 /// # Errors
 /// When a name of the request can't be expressed in Rust.
-pub fn launcher(subject: &str, target: &'static str, request: &Request) -> Result<Step, launcher::Error> {
+pub fn launcher(
+    subject: &str,
+    target: &'static str,
+    request: &Request,
+) -> Result<Step, launcher::Error> {
     launcher::check(request)?;
     let request = serde_json::to_vec(request)?;
     Ok(Step {
