@@ -153,7 +153,11 @@ fn a_second_architecture_gives_what_objcopy_gives() {
     for (first, second) in [(both[0], both[1]), (both[1], both[0])] {
         let start = data(&format!("upstream_hsaco/{}.hsaco", first.1));
         let other = data(&format!("upstream_hsaco/{}.hsaco", second.1));
-        let other = Elf64::parse(&other).unwrap().section(second.0).unwrap().unwrap();
+        let other = Elf64::parse(&other)
+            .unwrap()
+            .section(second.0)
+            .unwrap()
+            .unwrap();
         let kernels: Vec<_> = Section::parse(other).unwrap().check().unwrap();
         let kernels: Vec<_> = kernels
             .iter()
@@ -218,7 +222,10 @@ fn a_full_elf_says_what_real_tools_put_into_it() {
         let outline = full_elf::outline(&bytes).unwrap();
         assert_eq!(outline.columns, Some(columns));
         assert_eq!(
-            elf.kernels.iter().map(|kernel| kernel.name()).collect::<Vec<_>>(),
+            elf.kernels
+                .iter()
+                .map(|kernel| kernel.name())
+                .collect::<Vec<_>>(),
             names
         );
         for (number, kernel) in (1_u8..).zip(&elf.kernels) {
@@ -263,7 +270,10 @@ fn xclbins_are_read_as_xclbinutil_reads_them() {
             .collect();
         assert_eq!(shape["start_columns"], serde_json::json!(starts));
         assert_eq!(expected["PDIs"].as_array().unwrap().len(), 1);
-        assert_eq!(expected["PDIs"][0]["uuid"], partition.pdis[0].uuid.to_string());
+        assert_eq!(
+            expected["PDIs"][0]["uuid"],
+            partition.pdis[0].uuid.to_string()
+        );
         let pdi = data(&format!("{design}/design.pdi"));
         assert!(partition.only_pdi().unwrap() == pdi);
         assert!(bytes[0x408..0x408 + pdi.len()] == pdi);
@@ -322,10 +332,26 @@ fn what_rocr_would_refuse_is_refused_with_its_reason() {
         vec![kernel]
     };
     for (arch, kernels, reason) in [
-        (Arch::Aie2p, with(|kernel| kernel.columns = 0), "declares 0 columns; the agent has 8"),
-        (Arch::Aie2p, with(|kernel| kernel.columns = 9), "declares 9 columns; the agent has 8"),
-        (Arch::Aie2, with(|kernel| kernel.columns = 5), "declares 5 columns; the agent has 4"),
-        (Arch::Aie2p, with(|kernel| kernel.pdi = &[]), "has no PDI to configure the array with"),
+        (
+            Arch::Aie2p,
+            with(|kernel| kernel.columns = 0),
+            "declares 0 columns; the agent has 8",
+        ),
+        (
+            Arch::Aie2p,
+            with(|kernel| kernel.columns = 9),
+            "declares 9 columns; the agent has 8",
+        ),
+        (
+            Arch::Aie2,
+            with(|kernel| kernel.columns = 5),
+            "declares 5 columns; the agent has 4",
+        ),
+        (
+            Arch::Aie2p,
+            with(|kernel| kernel.pdi = &[]),
+            "has no PDI to configure the array with",
+        ),
         (
             Arch::Aie2p,
             with(|kernel| kernel.insts = &kernel.insts[..9]),
@@ -341,11 +367,18 @@ fn what_rocr_would_refuse_is_refused_with_its_reason() {
             Kernel::of_elf(&elf, 0, None)
                 .unwrap()
                 .into_iter()
-                .map(|kernel| Kernel { columns: 4, ..kernel })
+                .map(|kernel| Kernel {
+                    columns: 4,
+                    ..kernel
+                })
                 .collect(),
             "no full-ELF format for arch aie2",
         ),
-        (Arch::Aie2p, Kernel::of_elf(&elf, 48, None).unwrap(), "kernarg size mismatch"),
+        (
+            Arch::Aie2p,
+            Kernel::of_elf(&elf, 48, None).unwrap(),
+            "kernarg size mismatch",
+        ),
         (
             Arch::Aie2p,
             Kernel::of_elf(&other_abi.0, 0, None).unwrap(),
@@ -368,7 +401,8 @@ fn what_rocr_would_refuse_is_refused_with_its_reason() {
 fn what_no_packer_takes_is_refused_even_if_the_user_insists() {
     let insts = [0; 4];
     let kernel = |name| Kernel::of_pdi(name, &insts, b"pdi", 0, 1);
-    let refuse = |kernels: &[Kernel<'_>]| section(Arch::Aie2, kernels, Unloadable::Allow).unwrap_err();
+    let refuse =
+        |kernels: &[Kernel<'_>]| section(Arch::Aie2, kernels, Unloadable::Allow).unwrap_err();
     assert!(matches!(refuse(&[]), PackFault::NoKernels));
     assert!(matches!(refuse(&[kernel("a\0b")]), PackFault::NulInName(_)));
     let duplicate = refuse(&[kernel("a"), kernel("b"), kernel("a")]);
@@ -379,14 +413,20 @@ fn what_no_packer_takes_is_refused_even_if_the_user_insists() {
 
 #[test]
 fn columns_that_are_given_are_checked_against_what_is_recorded() {
-    let (elf, xclbin) = (data("copy_npu2_4col/aie.elf"), data("copy_npu1/design.xclbin"));
+    let (elf, xclbin) = (
+        data("copy_npu2_4col/aie.elf"),
+        data("copy_npu1/design.xclbin"),
+    );
     let mut without_note = Elf(elf.clone());
     without_note.rename(".note.xrt.configuration");
     let contradiction = |given, recorded| Err(InputFault::Contradiction { given, recorded });
     let columns = |kernels: Result<Vec<Kernel<'_>>, InputFault>| Ok(kernels?[0].columns);
     assert_eq!(columns(Kernel::of_elf(&elf, 0, None)), Ok(4));
     assert_eq!(columns(Kernel::of_elf(&elf, 0, Some(4))), Ok(4));
-    assert_eq!(columns(Kernel::of_elf(&elf, 0, Some(8))), contradiction(8, 4));
+    assert_eq!(
+        columns(Kernel::of_elf(&elf, 0, Some(8))),
+        contradiction(8, 4)
+    );
     assert_eq!(columns(Kernel::of_elf(&without_note.0, 0, Some(8))), Ok(8));
     assert_eq!(
         columns(Kernel::of_elf(&without_note.0, 0, None)),
@@ -394,7 +434,10 @@ fn columns_that_are_given_are_checked_against_what_is_recorded() {
     );
     let kernel = |columns| Kernel::of_xclbin("k", &xclbin, &[0; 4], 0, columns);
     assert_eq!(kernel(None).unwrap().columns, 4);
-    assert_eq!(kernel(Some(1)).map(|kernel| kernel.columns), contradiction(1, 4));
+    assert_eq!(
+        kernel(Some(1)).map(|kernel| kernel.columns),
+        contradiction(1, 4)
+    );
     assert_eq!(kernel(None).unwrap().kind, KernelKind::PdiInsts);
 }
 
@@ -430,7 +473,9 @@ fn both_grammars_say_the_same_and_keep_the_order() {
 fn a_command_line_that_says_nothing_sensible_is_refused() {
     use KernelOption as O;
     let refused = |options: &[(O, &str)]| {
-        let options = options.iter().map(|(option, value)| (*option, (*value).into()));
+        let options = options
+            .iter()
+            .map(|(option, value)| (*option, (*value).into()));
         Spec::from_options(options).unwrap_err().to_string()
     };
     for (spec, expected) in [
@@ -456,12 +501,29 @@ fn a_command_line_that_says_nothing_sensible_is_refused() {
         (&[][..], "no kernels given"),
         (&[(O::Insts, "i")], "--kernel-insts must follow"),
         // Nothing is inherited from a kernel in the other grammar.
-        (&[(O::Kernel, "elf:e"), (O::Columns, "4")], "--kernel-cols must follow"),
-        (&[(O::Name, "a"), (O::Columns, "4")], "requires --kernel-insts"),
-        (&[(O::Elf, "e"), (O::Pdi, "p")], "self-contained and cannot be combined with --kernel-pdi"),
-        (&[(O::Elf, "e"), (O::Kernarg, "1"), (O::Kernarg, "1")], "--kernel-kernarg given twice"),
         (
-            &[(O::Name, "a"), (O::Insts, "i"), (O::Pdi, "p"), (O::Xclbin, "x")],
+            &[(O::Kernel, "elf:e"), (O::Columns, "4")],
+            "--kernel-cols must follow",
+        ),
+        (
+            &[(O::Name, "a"), (O::Columns, "4")],
+            "requires --kernel-insts",
+        ),
+        (
+            &[(O::Elf, "e"), (O::Pdi, "p")],
+            "self-contained and cannot be combined with --kernel-pdi",
+        ),
+        (
+            &[(O::Elf, "e"), (O::Kernarg, "1"), (O::Kernarg, "1")],
+            "--kernel-kernarg given twice",
+        ),
+        (
+            &[
+                (O::Name, "a"),
+                (O::Insts, "i"),
+                (O::Pdi, "p"),
+                (O::Xclbin, "x"),
+            ],
             "not both",
         ),
         (

@@ -155,8 +155,10 @@ impl ArchDump {
                 dump.version = version.map(|(major, minor)| format!("{major}.{minor}"));
                 let mut loader = Loader::new(Agent::of(arch), size_of(data));
                 for kernel in &kernels {
-                    dump.kernels.push(KernelDump::of(kernel, &mut loader));
                     note(arch, kernel, notes);
+                    let kernel = KernelDump::of(kernel, &mut loader);
+                    kernel.note_older_loaders(arch, notes);
+                    dump.kernels.push(kernel);
                 }
                 note_columns(arch, &kernels, size_of(data), notes);
             }
@@ -206,6 +208,29 @@ impl KernelDump {
             kernarg_size: entry.kernarg_size,
             num_cols: entry.columns,
             full_elf,
+        }
+    }
+}
+
+impl KernelDump {
+    /// What only older releases of ROCR refuse.
+    fn note_older_loaders(&self, arch: Arch, notes: &mut Vec<String>) {
+        let Some(elf) = &self.full_elf else {
+            return;
+        };
+        let name = &self.name;
+        if let Some(variable) = elf.variables.first() {
+            notes.push(format!(
+                "{arch}: kernel '{name}': ROCR before October 2026 (rocm-systems#14004) refuses the whole full ELF: \
+                 unsupported relocation symbol: {}",
+                variable.name
+            ));
+        }
+        if elf.pdi_sites.len() > 1 {
+            notes.push(format!(
+                "{arch}: kernel '{name}': older ROCR takes one PDI patch site a kernel, this one has {}",
+                elf.pdi_sites.len()
+            ));
         }
     }
 }

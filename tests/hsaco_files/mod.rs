@@ -79,7 +79,8 @@ pub fn hsaco(arch: Arch, section: &[u8]) -> Vec<u8> {
     let elf = Elf64::parse(&file).unwrap();
     let start = usize::try_from(elf.headers[2].offset).unwrap();
     let table = 8 * (start + section.len()).div_ceil(8);
-    let old_table = usize::try_from(u64::from_le_bytes(file[0x28..0x30].try_into().unwrap())).unwrap();
+    let old_table =
+        usize::try_from(u64::from_le_bytes(file[0x28..0x30].try_into().unwrap())).unwrap();
     let mut headers = file.split_off(old_table);
     let size = u64::try_from(section.len()).unwrap();
     headers[128 + 32..128 + 40].copy_from_slice(&size.to_le_bytes());
@@ -146,7 +147,11 @@ impl Elf {
         let end = u32::try_from(self.0.len()).unwrap();
         self.0.extend(bytes);
         put(&mut self.0, header + 16, end);
-        put(&mut self.0, header + 20, u32::try_from(bytes.len()).unwrap());
+        put(
+            &mut self.0,
+            header + 20,
+            u32::try_from(bytes.len()).unwrap(),
+        );
         self
     }
 
