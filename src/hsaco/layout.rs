@@ -132,8 +132,12 @@ impl<'e, 'a> Layout<'e, 'a> {
     ) -> Result<Container<'a>, EditFault> {
         let elf = self.elf;
         let mut order: Vec<_> = (headers.iter().enumerate().skip(1))
-            .filter(|(_, header)| header.kind != SHT_NULL && header.offset >= self.floor)
-            .map(|(index, header)| (header.offset, index))
+            // Where nothing is in the file, there is nothing to move.
+            .filter(|(_, header)| !matches!(header.kind, SHT_NULL | SHT_NOBITS))
+            .filter(|(_, header)| header.offset >= self.floor)
+            // An empty section stays before the one at whose start it is, so that editing again
+            // changes nothing.
+            .map(|(index, header)| (header.offset, header.size > 0, index))
             .collect();
         order.sort_unstable();
 
@@ -146,7 +150,7 @@ impl<'e, 'a> Layout<'e, 'a> {
         let mut file_header = file_header.to_vec();
         let mut pieces = vec![Piece::Made(Vec::new()), Piece::Borrowed(kept)];
         let mut end = self.floor;
-        for (_, index) in order {
+        for (.., index) in order {
             let Some(header) = headers.get_mut(index) else {
                 continue;
             };
@@ -155,9 +159,6 @@ impl<'e, 'a> Layout<'e, 'a> {
                 .ok_or(EditFault::Layout)?;
             let old = *header;
             header.offset = start;
-            if header.kind == SHT_NOBITS {
-                continue;
-            }
             pieces.push(Piece::Zeros(start - end));
             if index == new {
                 pieces.push(Piece::Section(section));
