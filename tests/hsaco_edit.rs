@@ -135,7 +135,9 @@ fn meaning(file: &Path) -> String {
         });
         lines
             .map(|line| match line.split_once(" at offset ") {
-                Some((section, rest)) => format!("{section} {}\n", rest.split_once(' ').unwrap().1),
+                Some((section, rest)) => {
+                    format!("{section} {}\n", rest.split_once(' ').unwrap_or_default().1)
+                }
                 None => format!("{line}\n"),
             })
             .collect::<String>()
@@ -245,7 +247,9 @@ fn alignment_is_kept() {
         let bytes = std::fs::read(original).unwrap();
         let first = edited(&bytes, Arch::Aie2, &image);
         for bytes in [&first, &edited(&first, Arch::Aie2p, &image)] {
-            for header in Elf64::parse(bytes).unwrap().headers {
+            let headers = Elf64::parse(bytes).unwrap().headers;
+            // Where nothing is in the file, its place there means nothing.
+            for header in headers.iter().filter(|header| header.kind != 8) {
                 assert_eq!(header.offset % header.alignment.max(1), 0);
             }
         }
