@@ -75,9 +75,13 @@ fn packing(directory: &Path) -> bool {
     let again = median(|| {
         pack(&hsaco, Arch::Aie2p, &specs, Unloadable::Refuse).unwrap();
     });
+    let written = median(|| {
+        let _ = std::fs::remove_file(&hsaco);
+        std::fs::write(&hsaco, &elf).unwrap();
+    });
     let is_good = fresh <= Duration::from_millis(5);
     println!(
-        "native pack of a 4 MiB full ELF with 8 kernels: {fresh:.2?} ({again:.2?} over an existing file), limit 5 ms: {}",
+        "native pack of a 4 MiB full ELF with 8 kernels: {fresh:.2?} ({again:.2?} over an existing file; only writing as much takes {written:.2?}), limit 5 ms: {}",
         verdict(is_good)
     );
     is_good

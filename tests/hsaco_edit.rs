@@ -289,6 +289,18 @@ fn sections_that_can_not_be_replaced_are_refused() {
         fault(&files::data("copy_npu2/aie.elf")),
         ContainerFault::Class.into()
     );
+    let mut names = object("");
+    let table = usize::try_from(u64::from_le_bytes(names[0x28..0x30].try_into().unwrap())).unwrap();
+    let index = usize::from(names[0x3e]);
+    let kind = table + 64 * index + 4;
+    names[kind] = 0;
+    assert_eq!(fault(&names), ContainerFault::Names.into());
+    names[kind] = 3;
+    let name = Elf64::parse(&names).unwrap().headers[index].offset;
+    let name =
+        usize::try_from(name).unwrap() + usize::try_from(files::get(&names, kind - 4)).unwrap();
+    names[name..name + 5].copy_from_slice(b"aie2\0");
+    assert_eq!(fault(&names), EditFault::NamesTable(Arch::Aie2));
     let overlapping = object("  - { Name: .one, Type: SHT_PROGBITS, Size: 0x100000 }\n");
     let mut overlapping = overlapping;
     let elf = Elf64::parse(&overlapping).unwrap();

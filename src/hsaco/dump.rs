@@ -273,7 +273,7 @@ fn note(arch: Arch, kernel: &SectionKernel<'_>, notes: &mut Vec<String>) {
     {
         notes.push(format!("{arch}: kernel '{name}': {fault}"));
     }
-    if kernel.entry.kernarg_size % 16 != 0 {
+    if !kernel.entry.kernarg_size.is_multiple_of(16) {
         notes.push(format!(
             "{arch}: kernel '{name}': kernarg size {} is no multiple of 16, the size of an argument",
             kernel.entry.kernarg_size

@@ -37,6 +37,9 @@ pub enum EditFault {
     /// What is to be replaced belongs to the program.
     #[error("the section {0} of this file is loaded with the program: it is no AIE section")]
     Loaded(Arch),
+    /// What is to be replaced holds the names of all sections.
+    #[error("the section {0} of this file is its section-name table: it is no AIE section")]
+    NamesTable(Arch),
     /// A name has to be added to a table that belongs to the program.
     #[error(
         "the section-name table of this file is loaded with the program, so no name can be added"
@@ -192,9 +195,12 @@ impl<'a> Container<'a> {
     }
 }
 
+/// AIE sections in the order of the file.
+type Sections<'a> = Vec<(Arch, &'a [u8])>;
+
 /// The sections of a file that has no others than AIE ones and is otherwise as upstream's packer
 /// makes it.
-fn only_aie<'a>(elf: &Elf64<'a>) -> Result<Option<Vec<(Arch, &'a [u8])>>, EditFault> {
+fn only_aie<'a>(elf: &Elf64<'a>) -> Result<Option<Sections<'a>>, EditFault> {
     let mut canonical = file_header(0, 0);
     let variable = |at: usize| (0x28..0x30).contains(&at) || (0x3c..0x40).contains(&at);
     let is_ours = (canonical.iter_mut().zip(elf.bytes()).enumerate())
@@ -202,7 +208,7 @@ fn only_aie<'a>(elf: &Elf64<'a>) -> Result<Option<Vec<(Arch, &'a [u8])>>, EditFa
     if !is_ours || !elf.program_headers()?.is_empty() {
         return Ok(None);
     }
-    let mut sections: Vec<(Arch, &[u8])> = Vec::new();
+    let mut sections = Sections::new();
     for (index, header) in elf.headers.iter().enumerate().skip(1) {
         let arch = (Arch::ALL.into_iter()).find(|arch| elf.is_named(header, arch.name()));
         match arch {

@@ -93,7 +93,7 @@ impl Deref for Bytes {
 pub struct Replacement {
     path: PathBuf,
     directory: PathBuf,
-    existing: Option<Vec<u8>>,
+    existing: Option<Bytes>,
     /// Mode of the new file.
     mode: u32,
     /// Closing it gives the lock up; `None` where directories can't be locked.
@@ -126,7 +126,7 @@ impl Replacement {
         };
         let (existing, mode) = match fs::metadata(&target) {
             Ok(metadata) if metadata.is_file() => {
-                let bytes = fs::read(&target).map_err(read)?;
+                let bytes = Bytes::read(&target).map_err(read)?;
                 (Some(bytes), metadata.permissions().mode())
             }
             Ok(_) => {

@@ -77,7 +77,7 @@ impl Insts {
         let [columns, memory_rows, _, _] = array(bytes, 4).ok_or_else(no_header)?;
         let operations = u32_at(bytes, 8).ok_or_else(no_header)?;
         let declared = u32_at(bytes, 12).ok_or_else(no_header)?;
-        if size % 4 != 0 {
+        if !size.is_multiple_of(4) {
             return Err(InstsFault::NotWords { size });
         }
         if u64::from(declared) != size {

@@ -172,7 +172,7 @@ impl<'a> Loader<'a> {
 
 fn stream(kernel: &Candidate<'_>) -> Result<(), Refusal> {
     let size = size_of(kernel.insts);
-    if size % 4 != 0 {
+    if !size.is_multiple_of(4) {
         return Err(Refusal::NotWords(size));
     }
     if kernel.pdi.is_empty() {

@@ -8,6 +8,7 @@ use super::Arch;
 use super::bytes::{size_of, u64_at};
 use super::container::{
     ContainerFault, Elf64, FILE_HEADER, Header, SHF_ALLOC, SHT_NOBITS, SHT_NULL, SHT_PROGBITS,
+    SHT_STRTAB,
 };
 use super::edit::{Container, EditFault, Piece, header_bytes, patch};
 use super::section::SectionImage;
@@ -24,6 +25,10 @@ pub struct Layout<'e, 'a> {
 
 impl<'e, 'a> Layout<'e, 'a> {
     pub fn new(elf: &'e Elf64<'a>) -> Result<Self, EditFault> {
+        let names = elf.headers.get(elf.names_index);
+        if names.is_none_or(|names| names.kind != SHT_STRTAB) {
+            return Err(ContainerFault::Names.into());
+        }
         let programs = elf.program_headers()?;
         let mut floor = FILE_HEADER;
         if !programs.is_empty() {
@@ -61,6 +66,9 @@ impl<'e, 'a> Layout<'e, 'a> {
         section: &'a SectionImage<'a>,
     ) -> Result<Container<'a>, EditFault> {
         let elf = self.elf;
+        if replaced == Some(elf.names_index) {
+            return Err(EditFault::NamesTable(arch));
+        }
         let mut headers = elf.headers.clone();
         let mut names = None;
         let index = match replaced {

@@ -4,12 +4,11 @@
 //! unless the caller insists. Nothing is written before everything was checked.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::bytes::size_of;
 use super::container::{Container, EditFault};
-use super::file::{FileFault, Replacement};
+use super::file::{Bytes, FileFault, Replacement};
 use super::full_elf::{self, OutlineFault};
 use super::judge::{Agent, Candidate, Loader, Refusal, other_generation};
 use super::section::{SectionImage, TooLarge, WriteKernel};
@@ -73,14 +72,6 @@ pub enum InputFault {
 /// Why nothing was packed.
 #[derive(Debug, thiserror::Error)]
 pub enum PackFault {
-    /// An input can't be read.
-    #[error("can't read {}: {source}", path.display())]
-    Read {
-        /// The input.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
     /// An input is not what it should be.
     #[error("{}: {fault}", path.display())]
     Input {
@@ -115,7 +106,7 @@ pub enum PackFault {
         /// Why.
         fault: EditFault,
     },
-    /// The hsaco can't be read or written.
+    /// An input or the hsaco can't be read, or the hsaco not written.
     #[error(transparent)]
     File(#[from] FileFault),
 }
@@ -335,8 +326,8 @@ pub fn pack(
     })
 }
 
-/// The files that specs name, each read once.
-struct Inputs(HashMap<PathBuf, Vec<u8>>);
+/// The files that specs name, each opened once.
+struct Inputs(HashMap<PathBuf, Bytes>);
 
 impl Inputs {
     fn read(specs: &[Spec]) -> Result<Self, PackFault> {
@@ -348,18 +339,14 @@ impl Inputs {
         });
         for path in paths {
             if !files.contains_key(path) {
-                let bytes = std::fs::read(path).map_err(|source| PackFault::Read {
-                    path: path.clone(),
-                    source,
-                })?;
-                files.insert(path.clone(), bytes);
+                files.insert(path.clone(), Bytes::open(path)?);
             }
         }
         Ok(Self(files))
     }
 
     fn get(&self, path: &Path) -> &[u8] {
-        self.0.get(path).map_or(&[], Vec::as_slice)
+        self.0.get(path).map_or(&[], |bytes| bytes)
     }
 
     fn kernels(&self, specs: &[Spec]) -> Result<Vec<Kernel<'_>>, PackFault> {

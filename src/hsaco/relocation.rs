@@ -63,7 +63,9 @@ type Checked<'a> = (Vec<PdiSite<'a>>, Vec<ArgumentSite>, Vec<VariableSite<'a>>);
 impl<'a> Sites<'a> {
     /// The places, if all lie in a control code of `size` bytes.
     pub fn checked(mut self, elf: &Elf32<'a>, size: u64) -> Result<Checked<'a>, ElfFault> {
-        let fits = |offset: u32, length: u64| offset % 4 == 0 && u64::from(offset) + length <= size;
+        let fits = |offset: u32, length: u64| {
+            offset.is_multiple_of(4) && u64::from(offset) + length <= size
+        };
         let mut pdis = Vec::with_capacity(self.pdis.len());
         for (name, section, offset) in self.pdis {
             if !fits(offset, 8) {
@@ -186,7 +188,7 @@ impl Patch {
         if self.scheme != ADDRESS_64 {
             return Err(ElfFault::VariableScheme(text(name)));
         }
-        if symbol.size % 4 != 0 {
+        if !symbol.size.is_multiple_of(4) {
             return Err(ElfFault::VariableSize(text(name)));
         }
         Ok(VariableSite {

@@ -279,7 +279,7 @@ impl<'a> Section<'a> {
             if entry.insts_size == 0 {
                 return Err(fault(EntryFault::NoInsts));
             }
-            if kind == Some(KernelKind::PdiInsts) && entry.insts_size % 4 != 0 {
+            if kind == Some(KernelKind::PdiInsts) && !entry.insts_size.is_multiple_of(4) {
                 return Err(fault(EntryFault::NotWords(entry.insts_size)));
             }
             let insts = self.insts(entry).ok_or(fault(EntryFault::Insts))?;

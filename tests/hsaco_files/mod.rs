@@ -180,7 +180,7 @@ impl Elf {
 
     /// Names the symbol of argument 0 anew.
     pub fn rename_argument(&mut self, name: &str) -> &mut Self {
-        let strings = [b"\0.pdi.1\0", name.as_bytes(), b"\0001\0"].concat();
+        let strings = [b"\0.pdi.1\0", name.as_bytes(), b"\x001\0"].concat();
         let last = u32::try_from(strings.len() - 2).unwrap();
         self.replace(".dynstr", &strings);
         // The third symbol is argument 0, the fourth argument 1.
