@@ -1,5 +1,11 @@
 //! `npu-build hsaco` as a program: what it prints, how it ends, what it leaves behind.
-#[cfg(test)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
+
 #[path = "hsaco_files/mod.rs"]
 mod files;
 

@@ -1,5 +1,11 @@
 //! Putting an AIE section into files that hold other things, as LLVM's tools see it.
-#[cfg(test)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
+
 #[path = "hsaco_files/mod.rs"]
 mod files;
 

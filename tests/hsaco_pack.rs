@@ -1,5 +1,11 @@
 //! What is packed is what upstream's tools pack.
-#[cfg(test)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
+
 #[path = "hsaco_files/mod.rs"]
 mod files;
 

@@ -1,6 +1,12 @@
 //! Who refuses what, row by row of the format's table: what the packer and the dumper of mid 2026
 //! and ROCR's own parser were seen to do.
-#[cfg(test)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
+
 #[path = "hsaco_files/mod.rs"]
 mod files;
 

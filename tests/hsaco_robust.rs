@@ -1,5 +1,11 @@
 //! Truncated, damaged and hostile files: never a panic, and never taken for whole.
-#[cfg(test)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
+
 #[path = "hsaco_files/mod.rs"]
 mod files;
 

@@ -1,7 +1,7 @@
 //! The ELF64 around the AIE sections.
 //!
 //! Reading takes what ROCR and aie-hsaco-dump take: any little-endian ELF64 with section names,
-//! of whatever type and machine. Writing is [`edit`](super::edit)'s.
+//! of whatever type and machine. Writing is [`Container`]'s.
 
 use super::Arch;
 use super::bytes::{array, part, size_of, u16_at, u32_at, u64_at};

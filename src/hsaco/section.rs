@@ -2,7 +2,7 @@
 //!
 //! [`Section::parse`] takes what every reader needs to walk the table at all; on top of it
 //! [`Section::check`] applies the rules of ROCR's loader, and [`Section::check_as_dumper`] those of
-//! aie-hsaco-dump, each in its own order. The writer is [`write`](super::write).
+//! aie-hsaco-dump, each in its own order. The writer is [`SectionImage`].
 
 use std::collections::HashSet;
 
