@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use npu_runtime::Direction;
 
@@ -149,7 +150,8 @@ impl BuildScript {
     /// # Errors
     /// See [`ScriptError`]. A missing compiler is an error, too, unless stubs were asked for.
     pub fn compile(&self) -> Result<(), ScriptError> {
-        let interrupt = Interrupt::on_signals()?;
+        let interrupt = Interrupt::on_signals();
+        interrupt.arm();
         let get = |name: &OsStr| std::env::var_os(name);
         self.run(get, interrupt, &mut io::stdout().lock())
     }
@@ -184,51 +186,82 @@ impl BuildScript {
                     kernel: crate_dir.join(&request.kernel),
                     ..request.clone()
                 };
-                settings.complete(request)
+                request.completed_by(&settings)
             })
             .collect();
         for request in &requests {
             rerun_if_changed(cargo, &request.kernel)?;
         }
+        check_outputs(&requests, &out_dir)?;
         if self.stubs || get("DOCS_RS".as_ref()).is_some() {
             return requests
                 .iter()
                 .try_for_each(|request| stub(request, &out_dir));
         }
         let target = required("CARGO_CFG_TARGET_ARCH")?;
-        let session = Session::new(settings, interrupt, &|_| {})?;
+        let warnings = Warnings::default();
+        let session = Session::new(settings, interrupt, &|event| warnings.note(&event))?;
+        warnings.tell(cargo)?;
         for request in &requests {
             let prepared = Prepared::new(request)?;
             check_machine(prepared.target, &target)?;
             for path in session.depends_on(&prepared, request)? {
                 rerun_if_changed(cargo, &path)?;
             }
-            let (send, warnings) = std::sync::mpsc::channel();
-            let build = session.build(request, &|event| {
-                let warning = match event {
-                    Event::Warning(text) => text,
-                    Event::Damaged {
-                        subject, reason, ..
-                    } => {
-                        format!(
-                            "the cache's entry of {subject} is damaged ({reason}); it is made again"
-                        )
-                    }
-                    Event::Waiting { .. } | Event::Running { .. } => return,
-                };
-                let _ = send.send(warning);
-            });
-            for warning in warnings.try_iter() {
-                writeln!(
-                    cargo,
-                    "cargo::warning=npu-build: {}",
-                    warning.replace('\n', " ")
-                )?;
-            }
+            let build = session.build(request, &|event| warnings.note(&event));
+            warnings.tell(cargo)?;
             build?.write_to(&out_dir)?;
         }
         Ok(())
     }
+}
+
+/// What Cargo is to show to the user.
+#[derive(Default)]
+struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    fn note(&self, event: &Event) {
+        let warning = match event {
+            Event::Warning(text) => text.clone(),
+            Event::Damaged {
+                subject, reason, ..
+            } => format!("the cache's entry of {subject} is damaged ({reason}); it is made again"),
+            Event::Waiting { .. } | Event::Running { .. } => return,
+        };
+        self.list().push(warning);
+    }
+
+    /// Tells Cargo what has been noted since the last time.
+    fn tell(&self, cargo: &mut dyn Write) -> io::Result<()> {
+        self.list().drain(..).try_for_each(|warning| {
+            let line = warning.replace('\n', " ");
+            writeln!(cargo, "cargo::warning=npu-build: {line}")
+        })
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Refuses kernels whose launchers would be one file.
+fn check_outputs(requests: &[Request], out_dir: &Path) -> Result<(), BuildError> {
+    let output = |request: &Request| out_dir.join(Build::launcher_name(&request.kernel));
+    for (number, second) in requests.iter().enumerate() {
+        let earlier = requests.iter().take(number);
+        if let Some(first) = earlier
+            .into_iter()
+            .find(|first| output(first) == output(second))
+        {
+            return Err(BuildError::SameOutput {
+                output: output(second),
+                first: first.kernel.clone(),
+                second: second.kernel.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A cpu kernel runs where it was built.

@@ -139,7 +139,7 @@ impl Builder {
             source,
         })?;
         let settings = Settings::load(self.layer.clone(), &Environment::of_process(), &cwd)?;
-        let request = settings.complete(self.request.clone());
+        let request = self.request.clone().completed_by(&settings);
         let session = Session::new(settings, Interrupt::default(), &|_| {})?;
         session.build(&request, &|_| {})
     }

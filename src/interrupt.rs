@@ -2,11 +2,14 @@
 //!
 //! A tool runs in a process group of its own, so the terminal's Ctrl-C does not reach it: whoever
 //! starts one registers it here, and a signal ends every registered group. The default value never
-//! fires; [`Interrupt::on_signals`] is for programs that own their process.
+//! fires; [`Interrupt::on_signals`] is for programs that own their process. Until there is something
+//! to clean up, a signal ends such a program as it ends any other: a hit needs no handlers.
 
+use std::ffi::c_int;
+use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -24,18 +27,38 @@ pub struct Interrupt(Arc<State>);
 struct State {
     raised: AtomicBool,
     groups: Mutex<Vec<Pid>>,
+    /// Whether [`Interrupt::arm`] is to install handlers.
+    by_signals: bool,
+    armed: OnceLock<()>,
 }
 
 impl Interrupt {
-    /// Raises the interrupt when the process gets SIGINT, SIGTERM or SIGHUP, instead of dying at
-    /// once; a second signal, or two seconds, kills what still runs.
-    ///
-    /// # Errors
-    /// When the handlers can't be installed.
-    pub fn on_signals() -> io::Result<Self> {
-        let interrupt = Self::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-        let raised = interrupt.clone();
+    /// An interrupt that is raised, once it is armed, when the process gets SIGINT, SIGTERM or
+    /// SIGHUP, instead of dying at once; a second signal, or two seconds, kills what still runs.
+    /// A signal that the caller ignores for us, as nohup(1) does, stays ignored.
+    #[must_use]
+    pub fn on_signals() -> Self {
+        Self(Arc::new(State {
+            by_signals: true,
+            ..State::default()
+        }))
+    }
+
+    /// Lets signals raise the interrupt from now on, if it is one for signals. Whoever begins what
+    /// must not be left half done calls this first; again is no harm.
+    pub fn arm(&self) {
+        if self.0.by_signals {
+            // Without handlers a signal still ends us, the tools die with us, and the next build
+            // sweeps up. That is no reason not to build.
+            self.0.armed.get_or_init(|| self.listen().unwrap_or(()));
+        }
+    }
+
+    fn listen(&self) -> io::Result<()> {
+        let ignored = ignored_signals();
+        let is_heard = |signal: &&c_int| ignored & (1 << (**signal - 1)) == 0;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP].iter().filter(is_heard))?;
+        let raised = self.clone();
         std::thread::Builder::new()
             .name("signals".into())
             .spawn(move || {
@@ -49,7 +72,7 @@ impl Interrupt {
                     });
                 }
             })?;
-        Ok(interrupt)
+        Ok(())
     }
 
     /// Ends every registered group: SIGTERM the first time, SIGKILL from the second time on.
@@ -82,6 +105,16 @@ impl Interrupt {
     fn groups(&self) -> MutexGuard<'_, Vec<Pid>> {
         self.0.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The signals that are ignored, signal N as bit N - 1: as proc(5) has it.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or(0)
 }
 
 /// A process group that a signal ends.

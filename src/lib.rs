@@ -26,7 +26,9 @@ pub mod hsaco;
 pub mod interrupt;
 pub mod kernel;
 pub mod launcher;
+mod nearest;
 pub mod plan;
+mod recent;
 pub mod step;
 pub mod store;
 pub mod toolchain;
@@ -36,12 +38,3 @@ pub use builder::Builder;
 pub use kernel::Target;
 pub use npu_runtime::Direction;
 pub use plan::{Build, BuildError, BuiltKernel, Request, Session};
-
-/// The word of `known` that somebody who wrote `word` may have meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, candidate)| candidate)
-}

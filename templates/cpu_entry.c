@@ -2,7 +2,8 @@
  *
  * It is compiled together with the LLVM IR of one kernel and that kernel's call.inc, into a shared
  * object that exports the two symbols of launch ABI version 1 and nothing else. It needs no
- * header.
+ * header. Names begin with npu_, static ones too: a kernel may have any other one, and to the
+ * assembler all names are the same.
  *
  * The lowering of MLIR allocates with malloc and mostly never frees. Here malloc takes from the
  * scratch memory that the caller lends, and all of it is given back after each program: a kernel
@@ -84,9 +85,9 @@ struct arena {
 };
 
 /* The arena of the program that this thread runs. */
-static __thread struct arena *current;
+static __thread struct arena *npu_current;
 
-static void pop(struct arena *arena) {
+static void npu_pop(struct arena *arena) {
   struct block *block = arena->top;
   struct chunk *chunk = arena->chunks;
   arena->top = block->below;
@@ -100,19 +101,19 @@ static void pop(struct arena *arena) {
   }
 }
 
-static void release_all(struct arena *arena) {
+static void npu_release_all(struct arena *arena) {
   while (arena->top)
-    pop(arena);
+    npu_pop(arena);
 }
 
-__attribute__((noreturn, cold)) static void give_up(struct arena *arena) {
-  release_all(arena);
+__attribute__((noreturn, cold)) static void npu_give_up(struct arena *arena) {
+  npu_release_all(arena);
   arena->peak = EXHAUSTED;
   escape_take(arena->escape);
 }
 
 /* Makes room for `size` bytes in memory of the system's. */
-__attribute__((cold, noinline)) static void extend(struct arena *arena, uint64_t size) {
+__attribute__((cold, noinline)) static void npu_extend(struct arena *arena, uint64_t size) {
   const int read_write = 3, private_anonymous = 0x22;
   uint64_t least = arena->chunks ? arena->chunks->size * 2 : CHUNK_LEAST;
   uint64_t whole = size + LINE > least ? size + LINE : least;
@@ -122,7 +123,7 @@ __attribute__((cold, noinline)) static void extend(struct arena *arena, uint64_t
     chunk = mmap(0, whole, read_write, private_anonymous, -1, 0);
   }
   if (chunk == (void *)-1)
-    give_up(arena);
+    npu_give_up(arena);
   chunk->below = arena->chunks;
   chunk->size = whole;
   chunk->cursor = arena->cursor;
@@ -132,17 +133,17 @@ __attribute__((cold, noinline)) static void extend(struct arena *arena, uint64_t
   arena->limit = (char *)chunk + whole;
 }
 
-static void *take(uint64_t size) {
-  struct arena *arena = current;
+static void *npu_take(uint64_t size) {
+  struct arena *arena = npu_current;
   struct block *block;
   if (!arena)
     return 0;
   /* A size that is negative in the kernel's own arithmetic ends up here too. */
   if (size > (uint64_t)1 << 62)
-    give_up(arena);
+    npu_give_up(arena);
   size = ((size + LINE - 1) & ~(uint64_t)(LINE - 1)) + LINE;
   if (size > (uint64_t)(arena->limit - arena->cursor))
-    extend(arena, size);
+    npu_extend(arena, size);
   block = (struct block *)arena->cursor;
   block->below = arena->top;
   block->size = size;
@@ -155,21 +156,21 @@ static void *take(uint64_t size) {
   return (char *)block + LINE;
 }
 
-static int within(const char *address, const char *start, uint64_t size) {
+static int npu_within(const char *address, const char *start, uint64_t size) {
   return address >= start && (uint64_t)(address - start) < size;
 }
 
-static int owns(const struct arena *arena, const char *address) {
+static int npu_owns(const struct arena *arena, const char *address) {
   const struct chunk *chunk = arena->chunks;
-  if (within(address, arena->scratch->base, arena->scratch->capacity))
+  if (npu_within(address, arena->scratch->base, arena->scratch->capacity))
     return 1;
   for (; chunk; chunk = chunk->below)
-    if (within(address, (const char *)chunk, chunk->size))
+    if (npu_within(address, (const char *)chunk, chunk->size))
       return 1;
   return 0;
 }
 
-LOCAL void *malloc(size_t size) { return take(size); }
+LOCAL void *malloc(size_t size) { return npu_take(size); }
 
 /* LLVM makes this of a malloc that is filled with zeros. */
 LOCAL void *calloc(size_t count, size_t size) {
@@ -177,7 +178,7 @@ LOCAL void *calloc(size_t count, size_t size) {
   void *data;
   if (__builtin_mul_overflow((uint64_t)count, (uint64_t)size, &whole))
     whole = EXHAUSTED;
-  data = take(whole);
+  data = npu_take(whole);
   return data ? memset(data, 0, whole) : 0;
 }
 
@@ -185,10 +186,10 @@ LOCAL void *aligned_alloc(size_t alignment, size_t size) {
   struct block *block, *alias;
   char *data;
   if (alignment <= LINE)
-    return take(size);
+    return npu_take(size);
   if (size > EXHAUSTED - alignment)
-    return take(EXHAUSTED);
-  data = take(size + alignment);
+    return npu_take(EXHAUSTED);
+  data = npu_take(size + alignment);
   if (!data)
     return 0;
   block = (struct block *)(data - LINE);
@@ -203,20 +204,20 @@ LOCAL void *aligned_alloc(size_t alignment, size_t size) {
 
 /* Memory that is not the arena's, such as an argument's, is left alone. */
 LOCAL void free(void *data) {
-  struct arena *arena = current;
+  struct arena *arena = npu_current;
   struct block *block = (struct block *)((char *)data - LINE);
-  if (!data || !arena || !owns(arena, (char *)data - 1))
+  if (!data || !arena || !npu_owns(arena, (char *)data - 1))
     return;
   if (block->state == ALIAS)
     block = block->below;
   block->state = FREED;
   while (arena->top && arena->top->state == FREED)
-    pop(arena);
+    npu_pop(arena);
 }
 
 /* Copies `rank` dimensions of elements of `element` bytes; strides are in elements. */
-static void copy_strided(int64_t rank, int64_t element, const int64_t *sizes, const char *from,
-                         const int64_t *from_strides, char *to, const int64_t *to_strides) {
+static void npu_copy_strided(int64_t rank, int64_t element, const int64_t *sizes, const char *from,
+                             const int64_t *from_strides, char *to, const int64_t *to_strides) {
   int64_t i, from_step, to_step;
   if (rank == 0) {
     memcpy(to, from, (size_t)element);
@@ -241,8 +242,8 @@ static void copy_strided(int64_t rank, int64_t element, const int64_t *sizes, co
     COPY_ELEMENTS(8)
   else
     for (i = 0; i < *sizes; i++)
-      copy_strided(rank - 1, element, sizes + 1, from + i * from_step, from_strides + 1,
-                   to + i * to_step, to_strides + 1);
+      npu_copy_strided(rank - 1, element, sizes + 1, from + i * from_step, from_strides + 1,
+                       to + i * to_step, to_strides + 1);
 #undef COPY_ELEMENTS
 }
 
@@ -269,14 +270,14 @@ LOCAL void memrefCopy(int64_t element, struct unranked *from, struct unranked *t
   for (i = 0; i < rank; i++)
     if (sizes[i] <= 0)
       return;
-  copy_strided(rank, element, sizes, source->aligned + source->offset * element, sizes + rank,
-               target->aligned + target->offset * element, target->sizes_and_strides + rank);
+  npu_copy_strided(rank, element, sizes, source->aligned + source->offset * element, sizes + rank,
+                   target->aligned + target->offset * element, target->sizes_and_strides + rank);
 }
 
 /* Narrowing to bf16, which the compiler calls for and not every libgcc has (GCC's only since 13).
  * __bf16 has no arithmetic here: these work on the bits. */
 #if defined(__x86_64__) || defined(__aarch64__)
-static __bf16 bf16_of_bits(uint32_t bits) {
+static __bf16 npu_bf16_of_bits(uint32_t bits) {
   const uint32_t magnitude = bits & 0x7fffffff;
   unsigned short half;
   __bf16 result;
@@ -291,7 +292,7 @@ static __bf16 bf16_of_bits(uint32_t bits) {
 LOCAL __bf16 __truncsfbf2(float value) {
   uint32_t bits;
   __builtin_memcpy(&bits, &value, sizeof bits);
-  return bf16_of_bits(bits);
+  return npu_bf16_of_bits(bits);
 }
 
 /* Through an f32 that is rounded to odd, so that rounding twice is rounding once. */
@@ -304,20 +305,21 @@ LOCAL __bf16 __truncdfbf2(double value) {
       bits--;
     bits |= 1;
   }
-  return bf16_of_bits(bits);
+  return npu_bf16_of_bits(bits);
 }
 #endif
 
 /* Apart from the frame that can be escaped to, whose values would have to stay in memory. */
-__attribute__((noinline)) static void run_programs(const uint64_t *slots, const uint32_t grid[3],
-                                                   uint64_t first, uint64_t end,
-                                                   struct arena *arena) {
+__attribute__((noinline)) static void npu_run_programs(const uint64_t *slots,
+                                                       const uint32_t grid[3],
+                                                       uint64_t first, uint64_t end,
+                                                       struct arena *arena) {
   const int32_t size[3] = {(int32_t)grid[0], (int32_t)grid[1], (int32_t)grid[2]};
   const uint64_t row = first / grid[0];
   int32_t id[3] = {(int32_t)(first % grid[0]), (int32_t)(row % grid[1]), (int32_t)(row / grid[1])};
   for (; first < end; first++) {
     npu_call(slots, size, id);
-    release_all(arena);
+    npu_release_all(arena);
     if (++id[0] == size[0]) {
       id[0] = 0;
       if (++id[1] == size[1]) {
@@ -334,7 +336,7 @@ EXPORT const uint32_t npu_cpu_slots_v1 = NPU_SLOTS;
 EXPORT void npu_cpu_run_v1(const uint64_t *slots, const uint32_t grid[3], uint64_t first,
                            uint64_t end, struct npu_scratch *scratch) {
   struct arena arena;
-  struct arena **const active = &current;
+  struct arena **const active = &npu_current;
   uint64_t peak;
   arena.cursor = scratch->base;
   arena.limit = arena.cursor + scratch->capacity;
@@ -345,7 +347,7 @@ EXPORT void npu_cpu_run_v1(const uint64_t *slots, const uint32_t grid[3], uint64
   arena.scratch = scratch;
   *active = &arena;
   if (!escape_set(arena.escape))
-    run_programs(slots, grid, first, end, &arena);
+    npu_run_programs(slots, grid, first, end, &arena);
   *active = 0;
   /* Not a value from before the escape. */
   peak = *(volatile uint64_t *)&arena.peak;

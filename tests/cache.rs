@@ -1,15 +1,22 @@
 //! Hit, repair and single flight, with the real tools.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed helper is a failed test"
+)]
 
 mod common;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use common::{Outcome, Scene};
-
-const TOOLS: [&str; 3] = ["mlir-opt", "mlir-translate", "clang"];
+use common::{Outcome, Scene, TOOLS};
 
 #[test]
 fn the_second_compilation_runs_nothing_and_gives_the_same_files() {
@@ -140,7 +147,7 @@ fn flip(bytes: &[u8], at: usize) -> Vec<u8> {
 
 #[test]
 fn any_damage_to_any_file_is_repaired_by_the_steps_that_are_hurt() {
-    let scene = Scene::new();
+    let scene = Scene::replayed();
     let kernel = scene.kernel("vecadd.mlir");
     let good: Vec<(PathBuf, Vec<u8>)> = artifacts(&scene.compile(&kernel));
     scene.runs();
@@ -193,7 +200,7 @@ fn artifacts(outcome: &Outcome) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn whole_entries_and_directories_may_be_deleted_by_hand() {
-    let scene = Scene::new();
+    let scene = Scene::replayed();
     let kernel = scene.kernel("vecadd.mlir");
     let good = artifacts(&scene.compile(&kernel));
     for path in [
@@ -249,45 +256,139 @@ fn an_entry_under_another_key_is_not_believed() {
 #[test]
 fn eight_processes_on_one_cold_kernel_run_each_tool_once() {
     let scene = Scene::new();
-    // Long enough for all eight to be there while the first one builds.
-    scene.script("clang", "/bin/sleep 1");
+    // The first one builds until all the others have said that they wait.
+    let go = scene.path().join("go");
+    let wait = format!("while ! test -e '{}'; do sleep 0.01; done", go.display());
+    scene.script("clang", &wait);
     let kernel = scene.kernel("vecadd.mlir");
-    // The toolchain is known beforehand, so that the eight start together.
-    scene.run(&["key", kernel.to_str().unwrap(), "--target", "cpu"]);
-    let children: Vec<_> = (0..8)
-        .map(|_| {
-            scene
-                .npu_build()
-                .args(["compile", kernel.to_str().unwrap(), "--target", "cpu"])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap()
+    let mut children: Vec<_> = (0..8)
+        .map(|_| start(&scene, &kernel, &["--message-format", "json"]))
+        .collect();
+    let first_words: Vec<_> = children
+        .iter_mut()
+        .map(|child| {
+            let mut line = String::new();
+            // It stays open: a closed pipe would be another reason to end.
+            let stderr = child.stderr.as_mut().unwrap();
+            BufReader::with_capacity(1, stderr)
+                .read_line(&mut line)
+                .unwrap();
+            line
         })
         .collect();
-    let pids: Vec<_> = children.iter().map(std::process::Child::id).collect();
+    let builder = first_words
+        .iter()
+        .position(|line| line == "building: vecadd\n");
+    let builder = children[builder.unwrap()].id();
+    let waiting = format!("waiting: for process {builder} on ");
+    let waiters = first_words.iter().filter(|line| line.starts_with(&waiting));
+    assert_eq!(waiters.count(), 7, "{first_words:?}");
+    fs::write(go, "").unwrap();
+    let told: Vec<serde_json::Value> = children
+        .into_iter()
+        .map(|child| Outcome(child.wait_with_output().unwrap()))
+        .map(|outcome| serde_json::from_str(&outcome.stdout()).unwrap())
+        .collect();
+    assert_eq!(scene.runs(), TOOLS);
+    // Whoever is the first to know the object makes the launcher.
+    for step in [0, 1] {
+        let outcomes = told
+            .iter()
+            .map(|object| object["steps"][step]["outcome"].as_str());
+        let built = outcomes.filter(|outcome| *outcome == Some("built"));
+        assert_eq!(built.count(), 1, "step {step}: {told:?}");
+    }
+    assert!(
+        told.iter()
+            .all(|object| object["artifact"] == told[0]["artifact"])
+    );
+    assert!(
+        told.iter()
+            .all(|object| object["launcher"] == told[0]["launcher"])
+    );
+}
+
+fn start(scene: &Scene, kernel: &Path, options: &[&str]) -> std::process::Child {
+    let mut command = scene.npu_build();
+    command
+        .arg("compile")
+        .arg(kernel)
+        .args(["--target", "cpu"])
+        .args(options);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    child.unwrap()
+}
+
+#[test]
+fn eight_processes_on_one_damaged_entry_repair_it_once() {
+    let scene = Scene::replayed();
+    let kernel = scene.kernel("vecadd.mlir");
+    let good = artifacts(&scene.compile(&kernel));
+    scene.runs();
+    rewrite(&good[0].0, |bytes| flip(bytes, 100));
+    let children: Vec<_> = (0..8).map(|_| start(&scene, &kernel, &[])).collect();
     let outcomes: Vec<_> = children
         .into_iter()
         .map(|child| Outcome(child.wait_with_output().unwrap()))
         .collect();
     assert_eq!(scene.runs(), TOOLS);
-    let count = |word: &str| {
-        outcomes
-            .iter()
-            .filter(|outcome| outcome.stderr().contains(word))
-            .count()
-    };
-    assert_eq!(count("built: vecadd"), 1);
-    assert_eq!(count("hit: vecadd"), 7);
-    assert_eq!(count("waiting: for process"), 7);
-    let builder = outcomes
-        .iter()
-        .position(|outcome| outcome.stderr().contains("built: vecadd"))
-        .unwrap();
-    let named = format!("waiting: for process {} on ", pids[builder]);
-    assert_eq!(count(&named), 7, "{outcomes:?}");
-    let first = outcomes[0].paths();
-    assert!(outcomes.iter().all(|outcome| outcome.paths() == first));
+    let repaired = |outcome: &&Outcome| outcome.stderr().contains("repaired: vecadd");
+    assert_eq!(outcomes.iter().filter(repaired).count(), 1);
+    assert!(outcomes.iter().all(|outcome| artifacts(outcome) == good));
+    let quarantine = fs::read_dir(scene.cache.join("v1/quarantine")).unwrap();
+    assert_eq!(quarantine.count(), 1);
+}
+
+#[test]
+fn an_entry_that_is_replaced_again_and_again_is_whole_for_everybody() {
+    let scene = Scene::replayed();
+    let kernel = scene.kernel("vecadd.mlir");
+    let good = artifacts(&scene.compile(&kernel));
+    for _ in 0..4 {
+        let children: Vec<_> = (0..12)
+            .map(|number| {
+                let options: &[&str] = if number % 3 == 0 { &["--refresh"] } else { &[] };
+                start(&scene, &kernel, options)
+            })
+            .collect();
+        for child in children {
+            let outcome = Outcome(child.wait_with_output().unwrap());
+            assert!(!outcome.stderr().contains("damaged"), "{outcome:?}");
+            let paths: Vec<_> = good.iter().map(|(path, _)| path.clone()).collect();
+            assert_eq!(outcome.paths(), paths);
+        }
+    }
+    assert_eq!(artifacts(&scene.compile(&kernel)), good);
+    assert!(scene.leftovers().is_empty(), "{:?}", scene.leftovers());
+}
+
+#[test]
+fn without_the_lock_files_the_work_is_done_twice_and_right() {
+    // A directory in the place of the key's lock: it can't be opened, as on a file system that
+    // forbids it.
+    let scene = Scene::replayed();
+    let kernel = scene.kernel("vecadd.mlir");
+    let key = scene.run(&["key", kernel.to_str().unwrap(), "--target", "cpu"]);
+    let lock = scene.cache.join("v1/locks").join(key.stdout().trim());
+    fs::create_dir_all(lock).unwrap();
+    let built = scene.compile(&kernel);
+    assert!(
+        built.stderr().contains("building without the lock"),
+        "{built:?}"
+    );
+    let good = artifacts(&built);
+    assert!(scene.compile(&kernel).stderr().contains("hit: vecadd"));
+    let children: Vec<_> = (0..4)
+        .map(|_| start(&scene, &kernel, &["--refresh"]))
+        .collect();
+    for child in children {
+        Outcome(child.wait_with_output().unwrap()).paths();
+    }
+    assert_eq!(artifacts(&scene.compile(&kernel)), good);
+    assert!(scene.leftovers().is_empty());
 }
 
 #[test]

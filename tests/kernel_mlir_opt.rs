@@ -1,5 +1,10 @@
 //! The scanner and the canonical text against the real `mlir-opt`: both forms of a module say the
 //! same, and stripping locations and comments changes nothing that the tool sees.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a failed helper is a failed test"
+)]
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -119,7 +124,7 @@ const ELEMENTWISE: &str = r#"
 func.func @elementwise(%a: memref<4x8xf32>, %b: memref<4x8xf32>, %c: memref<4x8xf32>, %s: f32) {
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%a : memref<4x8xf32>) outs(%b : memref<4x8xf32>) {
   ^bb0(%in: f32, %out: f32):
-    %0 = arith.mulf %in, %s : f32
+    %0 = arith.mulf %in, %s : f32 loc("scale"("kernel.py":7:1))
     linalg.yield %0 : f32
   }
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%a : memref<4x8xf32>) outs(%c : memref<4x8xf32>) {
@@ -192,6 +197,15 @@ fn both_forms_give_the_same_module() {
                 .collect::<Vec<_>>()
         };
         assert_eq!(directions(&scan(text)), directions(&scan(&custom)));
+        let located = print(
+            &tool,
+            &["--mlir-print-debuginfo", "--mlir-print-local-scope"],
+            text,
+        );
+        assert_eq!(
+            directions(&scan(text)),
+            directions(&scan(&located.unwrap()))
+        );
         assert_eq!(scan(text).level, Level::Linalg);
     }
 }

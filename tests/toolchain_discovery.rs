@@ -28,7 +28,7 @@ fn a_configured_directory_may_be_the_installation_or_its_bin() {
         assert_eq!(llvm.version, "22.1.8");
         assert_eq!(
             llvm.tools().map(|tool| tool.name),
-            ["mlir-opt", "mlir-translate", "clang", "ld"]
+            ["mlir-opt", "mlir-translate", "clang", "ld", "support"]
         );
         assert_eq!(llvm.mlir_opt.path, bin.join("mlir-opt"));
         assert!(llvm.linker.path.is_absolute());
@@ -278,7 +278,7 @@ fn an_installation_with_an_odd_path_is_found() {
         .join(std::ffi::OsStr::from_bytes(b"caf\xe9 $x;"));
     std::fs::rename(sandbox.path("llvm"), &odd).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    for expected_runs in [5, 0] {
+    for expected_runs in [6, 0] {
         let memo = npu_build::toolchain::Memo::load(Some(directory.path()));
         sandbox.memo.replace(memo.with_clock(fakes::ahead));
         assert_eq!(
@@ -288,4 +288,40 @@ fn an_installation_with_an_odd_path_is_found() {
         sandbox.memo.borrow_mut().save();
         assert_eq!(sandbox.work().0, expected_runs);
     }
+}
+
+#[test]
+fn a_directory_with_two_names_is_one_candidate() {
+    let sandbox = Sandbox::new();
+    let bin = sandbox.install("llvm", "22.1.8");
+    sandbox.link("llvm", "same");
+    for order in [["llvm/bin", "same/bin"], ["same/bin", "llvm/bin"]] {
+        let mut memo = sandbox.memo.borrow_mut();
+        let candidates = Llvm::candidates(&sandbox.search(&order), &mut memo, &sandbox.asking);
+        let usable: Vec<_> = candidates.iter().filter(|(_, llvm)| llvm.is_ok()).collect();
+        assert_eq!(usable.len(), 1, "{candidates:?}");
+        assert_eq!(
+            usable[0].0.canonicalize().unwrap(),
+            bin.canonicalize().unwrap()
+        );
+    }
+}
+
+#[test]
+fn an_installation_lists_its_programs_and_their_libraries() {
+    let sandbox = Sandbox::new();
+    let bin = sandbox.install("llvm", "22.1.8");
+    let llvm = sandbox.discover(&sandbox.search(&["llvm/bin"])).unwrap();
+    let files: Vec<&Path> = llvm.files().collect();
+    for name in ["mlir-opt", "mlir-translate", "clang"] {
+        assert!(files.contains(&bin.join(name).as_path()), "{files:?}");
+    }
+    let library = "lib/libMLIR.so.1";
+    let libraries: Vec<_> = files
+        .iter()
+        .filter(|file| file.ends_with(library))
+        .collect();
+    assert_eq!(libraries.len(), 1, "{files:?}");
+    let identified = llvm.mlir_opt.identity.files.len();
+    assert_eq!(llvm.mlir_opt.files().count(), identified);
 }

@@ -17,7 +17,6 @@ use std::process::Command;
 use support::{ranked, signature, unranked};
 
 const PASSES: &[&str] = &[
-    "--convert-linalg-to-affine-loops",
     "--eliminate-empty-tensors",
     "--empty-tensor-to-alloc-tensor",
     "--one-shot-bufferize=allow-return-allocs-from-loops=true",

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use npu_build::config::{Layer, parse_jobs, parse_timeout};
 use npu_build::kernel::Target;
 use npu_build::step::cpu::March;
+use npu_build::toolchain::HsacoPacker;
 use npu_runtime::Direction;
 
 #[derive(Debug, Parser)]
@@ -51,6 +52,24 @@ pub struct Global {
     /// The MLIR/LLVM installation (its directory, or its bin)
     #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
     pub llvm: Option<PathBuf>,
+    /// The mlir-air installation: air-opt, aircc
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
+    pub air: Option<PathBuf>,
+    /// The mlir-aie installation: aiecc
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
+    pub aie: Option<PathBuf>,
+    /// The Peano installation, an LLVM that compiles for aie2
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
+    pub peano: Option<PathBuf>,
+    /// The XRT installation: xclbinutil, aiebu-asm
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
+    pub xrt: Option<PathBuf>,
+    /// The Python environment that has the tools' wheels [default: $VIRTUAL_ENV]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
+    pub python: Option<PathBuf>,
+    /// What packs hsacos: auto, builtin or a program's path
+    #[arg(long, global = true, value_name = "PACKER", help_heading = "Tools")]
+    pub hsaco_packer: Option<HsacoPacker>,
     /// How long one tool may run, e.g. 90s or 10m [default: for ever]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_timeout, help_heading = "Tools")]
     pub timeout: Option<Duration>,
@@ -64,6 +83,12 @@ impl Global {
             cache: self.no_cache.then_some(false),
             shared_cache: self.shared_cache.then_some(true),
             llvm: self.llvm.clone(),
+            air: self.air.clone(),
+            aie: self.aie.clone(),
+            peano: self.peano.clone(),
+            xrt: self.xrt.clone(),
+            python: self.python.clone(),
+            hsaco_packer: self.hsaco_packer.clone(),
             timeout: self.timeout,
             ..Layer::default()
         }

@@ -19,7 +19,8 @@ pub fn run(global: &Global, command: &CacheCommand, terminal: &Terminal) -> Resu
         CacheCommand::Dir => Ok(terminal.result_path(layout.root())?),
         CacheCommand::List => list(store, terminal),
         CacheCommand::Clear => {
-            let cleared = store.clear(session.interrupt())?;
+            let on_wait = || terminal.status("waiting", Tone::Note, "for builds that still run");
+            let cleared = store.clear(session.interrupt(), &on_wait)?;
             terminal.status(
                 "cleared",
                 Tone::Good,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use npu_build::config::{PROJECT_FILE, Settings};
 use npu_build::plan::{Build, BuildError, Request, Session};
 use npu_build::step::Kind;
-use npu_build::store::Outcome;
+use npu_build::store::{Artifact, Outcome};
 
 use super::args::{
     BuildCommand, CompileCommand, Delivery, Emit, Global, KernelOptions, TargetOption,
@@ -56,10 +56,11 @@ pub fn build(global: &Global, command: &BuildCommand, terminal: &Terminal) -> Re
         .iter()
         .map(|section| {
             let path = section.path.strip_prefix(&cwd).unwrap_or(&section.path);
-            settings.complete(Request {
+            let request = Request {
                 refresh: command.delivery.refresh,
                 ..Request::new(path)
-            })
+            };
+            request.completed_by(&settings)
         })
         .collect();
     deliver(settings, requests, &command.delivery, terminal)
@@ -76,7 +77,7 @@ pub fn request(
         let TargetOption::March(march) = option;
         march.clone()
     });
-    settings.complete(Request {
+    let request = Request {
         kernel: kernel.to_owned(),
         target: flags.target,
         entry: flags.entry.clone(),
@@ -85,7 +86,8 @@ pub fn request(
         march,
         keep_intermediates: flags.keep_intermediates,
         refresh,
-    })
+    };
+    request.completed_by(settings)
 }
 
 /// Builds all requests, and prints the results in the order of the requests.
@@ -105,8 +107,14 @@ fn deliver(
     for result in results {
         let result = result.and_then(|build| {
             let written = match &delivery.out_dir {
-                Some(directory) => Some(build.write_to(directory)?),
-                None => None,
+                Some(directory) => {
+                    session.interrupt().arm();
+                    Some(build.write_to(directory)?)
+                }
+                None => {
+                    keep(&build, terminal);
+                    None
+                }
             };
             Ok((build, written))
         });
@@ -120,6 +128,16 @@ fn deliver(
         }
     }
     worst.map_or(Ok(()), |code| Err(Failure::Printed(code)))
+}
+
+/// Paths that are printed must lead somewhere when the program has ended.
+fn keep(build: &Build, terminal: &Terminal) {
+    for directory in build.artifacts().filter_map(Artifact::keep) {
+        terminal.warning(&format!(
+            "what is in {} is in no cache: delete it when you have done with it, or use --out-dir",
+            directory.display()
+        ));
+    }
 }
 
 /// Two kernels of one file name would overwrite each other's launcher.
@@ -142,19 +160,20 @@ fn check_distinct(requests: &[Request], directory: &Path) -> Result<(), Failure>
 }
 
 /// Takes the requests one by one on as many threads as there may be jobs. Results keep the order;
-/// after a failure nothing new is started, as with `make`.
+/// a failure stops nothing, so that one run tells everything there is to tell.
 fn build_all(
     session: &Session,
     requests: &[Request],
     jobs: Option<u32>,
     terminal: &Terminal,
 ) -> Vec<Result<Build, BuildError>> {
-    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-    let jobs = jobs.map_or_else(cores, |jobs| usize::try_from(jobs).unwrap_or(1));
     let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
     if let [request] = requests {
         return vec![session.build(request, &observe)];
     }
+    // Asked only now: the answer takes a dozen system calls.
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let jobs = jobs.map_or_else(cores, |jobs| usize::try_from(jobs).unwrap_or(1));
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Result<Build, BuildError>)>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -214,7 +233,6 @@ fn summary(build: &Build, terminal: &Terminal) {
         .iter()
         .map(|kernel| &*kernel.signature.name)
         .collect();
-    let elapsed: Duration = build.steps.iter().map(|step| step.elapsed).sum();
     let outcome = build.outcome();
     let tone = match outcome {
         Outcome::Hit => Tone::Good,
@@ -227,7 +245,7 @@ fn summary(build: &Build, terminal: &Terminal) {
             "{} for {} in {}",
             names.join(", "),
             build.target,
-            milliseconds(elapsed)
+            milliseconds(build.elapsed)
         ),
     );
     for step in &build.steps {

@@ -12,13 +12,15 @@ mod inspect;
 mod json;
 mod terminal;
 
-use std::io::{self, ErrorKind};
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use npu_build::config::{ConfigError, Environment, Settings};
 use npu_build::interrupt::Interrupt;
 use npu_build::plan::{BuildError, Session};
+use npu_build::store::ClearError;
 use npu_build::store::lock::LockError;
 
 use args::{Arguments, Command, Global};
@@ -58,12 +60,12 @@ impl From<BuildError> for Failure {
     }
 }
 
-impl From<LockError> for Failure {
-    fn from(error: LockError) -> Self {
+impl From<ClearError> for Failure {
+    fn from(error: ClearError) -> Self {
         Self::Message {
             code: match error {
-                LockError::Interrupted => INTERRUPTED,
-                LockError::Io { .. } => UNWRITABLE,
+                ClearError::Lock(LockError::Interrupted) => INTERRUPTED,
+                ClearError::Lock(LockError::Io { .. }) | ClearError::Delete { .. } => UNWRITABLE,
             },
             message: error.to_string(),
         }
@@ -91,13 +93,21 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are results; clap knows which stream is whose.
-            let code = if error.use_stderr() { BAD_INPUT } else { 0 };
-            return if error.print().is_ok() {
-                code
-            } else {
-                UNWRITABLE
+            let printed = error.print();
+            if error.use_stderr() {
+                if wants_json(std::env::args_os()) {
+                    let _ = terminal::json_error(&error.to_string(), BAD_INPUT);
+                }
+                return BAD_INPUT.into();
             }
-            .into();
+            return match printed {
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                    let message = format!("error: can't write the result: {error}\n");
+                    let _ = io::stderr().write_all(message.as_bytes());
+                    UNWRITABLE.into()
+                }
+                _ => ExitCode::SUCCESS,
+            };
         }
     };
     let terminal = Terminal::new(&arguments.global);
@@ -114,6 +124,18 @@ pub fn main() -> ExitCode {
         }
         Err(Failure::Printed(code)) => code.into(),
     }
+}
+
+/// Whether a command line that can't be understood asks for JSON all the same.
+fn wants_json(mut words: impl Iterator<Item = OsString>) -> bool {
+    while let Some(word) = words.next() {
+        if word == "--message-format=json"
+            || word == "--message-format" && words.next().is_some_and(|value| value == "json")
+        {
+            return true;
+        }
+    }
+    false
 }
 
 fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
@@ -149,11 +171,7 @@ fn settings(global: &Global) -> Result<Settings, Failure> {
 
 /// A session whose tools end with this process.
 fn session(settings: Settings, terminal: &Terminal) -> Result<Session, Failure> {
-    let interrupt = Interrupt::on_signals().map_err(|error| Failure::Message {
-        message: format!("can't handle signals: {error}"),
-        code: UNWRITABLE,
-    })?;
-    Ok(Session::new(settings, interrupt, &|event| {
+    Ok(Session::new(settings, Interrupt::on_signals(), &|event| {
         terminal.event(&event);
     })?)
 }

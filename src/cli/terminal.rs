@@ -65,25 +65,15 @@ impl Terminal {
     }
 
     pub fn result_bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(bytes)?;
-        stdout.flush()
+        write_result(bytes)
     }
 
     /// What went wrong; with JSON also as an object among the results.
     pub fn error(&self, message: &str, code: u8) {
         self.print("error", Tone::Bad, message);
         if self.json {
-            #[derive(Serialize)]
-            struct Error<'a> {
-                error: &'a str,
-                code: u8,
-            }
             // The exit code tells it all the same.
-            let _ = self.result_json(&Error {
-                error: message,
-                code,
-            });
+            let _ = json_error(message, code);
         }
     }
 
@@ -157,4 +147,25 @@ impl Terminal {
         };
         let _ = io::stderr().write_all(line.as_bytes());
     }
+}
+
+/// What went wrong as an object among the results.
+pub fn json_error(message: &str, code: u8) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Error<'a> {
+        error: &'a str,
+        code: u8,
+    }
+    let mut line = serde_json::to_vec(&Error {
+        error: message,
+        code,
+    })?;
+    line.push(b'\n');
+    write_result(&line)
+}
+
+fn write_result(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
 }

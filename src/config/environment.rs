@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::{ConfigError, Layer, non_empty, parse_jobs, parse_timeout};
-use crate::toolchain::{Configured, Search};
+use crate::toolchain::{AieSearch, Configured, Search};
 
 /// Every variable that can change what is built or where it is kept; a build script reruns when
 /// one of them changes.
@@ -15,9 +15,24 @@ pub const READ: &[&str] = &[
     "NPU_BUILD_TARGET",
     "NPU_BUILD_MARCH",
     "NPU_BUILD_LLVM",
+    "NPU_BUILD_AIR",
+    "NPU_BUILD_AIE",
+    "NPU_BUILD_PEANO",
+    "NPU_BUILD_XRT",
+    "NPU_BUILD_PYTHON",
+    "NPU_BUILD_HSACO_PACKER",
     "NPU_BUILD_TIMEOUT",
     "NPU_BUILD_JOBS",
     "MLIR_INSTALL_DIR",
+    "MLIR_AIR_INSTALL_DIR",
+    "MLIR_AIE_INSTALL_DIR",
+    "PEANO_INSTALL_DIR",
+    "LLVM_BINARY_DIR",
+    "XILINX_XRT",
+    "AIE_OBJCOPY_PATH",
+    "AIE_XCLBINUTIL",
+    "AIE_XCLBINUTIL_PATH",
+    "VIRTUAL_ENV",
     "PATH",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
@@ -26,6 +41,8 @@ pub const READ: &[&str] = &[
 
 /// Where distributions put `llvm-NN` directories.
 const SYSTEM_LIBRARIES: &str = "/usr/lib";
+/// Where XRT's own packages put it.
+const SYSTEM_XRT: &str = "/opt/xilinx/xrt";
 
 /// A look at the environment.
 #[derive(Clone, Copy, Debug)]
@@ -77,15 +94,31 @@ impl Environment {
     }
 
     /// Where to look for MLIR and LLVM.
-    pub(super) fn search(&self, configured: Option<(PathBuf, &'static str)>) -> Search {
+    pub(super) fn search(&self, configured: Option<Configured>) -> Search {
         Search {
-            configured: configured.map(|(path, origin)| Configured {
-                directory: path,
-                origin: origin.to_owned(),
-            }),
+            configured,
             mlir_install_dir: self.var("MLIR_INSTALL_DIR"),
             path: self.var("PATH"),
             system: SYSTEM_LIBRARIES.into(),
+        }
+    }
+
+    /// Where to look for the AIE toolchain if no setting names a place.
+    pub(super) fn aie_search(&self) -> AieSearch {
+        AieSearch {
+            mlir_air_install_dir: self.var("MLIR_AIR_INSTALL_DIR"),
+            mlir_aie_install_dir: self.var("MLIR_AIE_INSTALL_DIR"),
+            peano_install_dir: self.var("PEANO_INSTALL_DIR"),
+            llvm_binary_dir: self.var("LLVM_BINARY_DIR"),
+            xilinx_xrt: self.var("XILINX_XRT"),
+            aie_objcopy_path: self.var("AIE_OBJCOPY_PATH"),
+            aie_xclbinutil: self.var("AIE_XCLBINUTIL"),
+            aie_xclbinutil_path: self.var("AIE_XCLBINUTIL_PATH"),
+            virtual_env: self.var("VIRTUAL_ENV"),
+            path: self.var("PATH"),
+            system_xrt: SYSTEM_XRT.into(),
+            system: SYSTEM_LIBRARIES.into(),
+            ..AieSearch::default()
         }
     }
 
@@ -102,6 +135,12 @@ impl Environment {
             })?,
             march: self.parsed("NPU_BUILD_MARCH", str::parse)?,
             llvm: self.path("NPU_BUILD_LLVM"),
+            air: self.path("NPU_BUILD_AIR"),
+            aie: self.path("NPU_BUILD_AIE"),
+            peano: self.path("NPU_BUILD_PEANO"),
+            xrt: self.path("NPU_BUILD_XRT"),
+            python: self.path("NPU_BUILD_PYTHON"),
+            hsaco_packer: self.parsed("NPU_BUILD_HSACO_PACKER", str::parse)?,
             timeout: self.parsed("NPU_BUILD_TIMEOUT", parse_timeout)?,
             jobs: self.parsed("NPU_BUILD_JOBS", parse_jobs)?,
             keep_intermediates: None,

@@ -1,16 +1,20 @@
 //! `npu-build.toml`, and the user's file of the same form.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use npu_runtime::Direction;
-use serde::Deserialize;
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::{Layer, parse_jobs, parse_timeout};
 use crate::kernel::Target;
 use crate::step::cpu::March;
+use crate::toolchain::HsacoPacker;
 
 /// The project file's name.
 pub const PROJECT_FILE: &str = "npu-build.toml";
@@ -42,6 +46,13 @@ pub enum ConfigError {
         /// What is wrong with its value.
         reason: String,
     },
+}
+
+impl ConfigError {
+    /// Whether it is about a file that we may not read.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == ErrorKind::PermissionDenied)
+    }
 }
 
 /// What a file says.
@@ -103,6 +114,12 @@ struct CacheText {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ToolchainText {
     llvm: Option<PathBuf>,
+    air: Option<PathBuf>,
+    aie: Option<PathBuf>,
+    peano: Option<PathBuf>,
+    xrt: Option<PathBuf>,
+    python: Option<PathBuf>,
+    hsaco_packer: Option<Parsed<HsacoPacker>>,
 }
 
 #[derive(Deserialize)]
@@ -140,11 +157,30 @@ where
 }
 
 /// A time-out: text with units, or a whole number of seconds.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Timeout {
-    Seconds(u64),
-    Text(String),
+struct Timeout(Duration);
+
+impl<'de> Deserialize<'de> for Timeout {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl Visitor<'_> for Reader {
+            type Value = Timeout;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of seconds, or text with units such as \"90s\"")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Timeout, E> {
+                parse_timeout(text).map(Timeout).map_err(E::custom)
+            }
+
+            fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Timeout, E> {
+                self.visit_str(&seconds.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(Reader)
+    }
 }
 
 #[derive(Deserialize)]
@@ -190,18 +226,13 @@ impl File {
         };
         let text: Text = toml::from_str(&text).map_err(|error| syntax(explained(&error)))?;
         let directory = path.parent().unwrap_or(Path::new("/"));
-        text.into_file(directory).map(Some).map_err(syntax)
+        Ok(Some(text.into_file(directory)))
     }
 }
 
 impl Text {
     /// Paths are relative to the directory of the file that they stand in.
-    fn into_file(self, directory: &Path) -> Result<File, String> {
-        let timeout = match self.build.timeout {
-            None => None,
-            Some(Timeout::Seconds(seconds)) => Some(parse_timeout(&seconds.to_string())?),
-            Some(Timeout::Text(text)) => Some(parse_timeout(&text)?),
-        };
+    fn into_file(self, directory: &Path) -> File {
         let kernels = self.kernel.into_iter().map(|kernel| KernelSection {
             path: directory.join(kernel.path),
             target: kernel.target.map(|parsed| parsed.0),
@@ -210,20 +241,28 @@ impl Text {
             directions: kernel.args.into_iter().collect(),
             march: kernel.march.map(|parsed| parsed.0),
         });
-        Ok(File {
+        let absolute = |path: PathBuf| directory.join(path);
+        let packer = self.toolchain.hsaco_packer;
+        File {
             layer: Layer {
-                cache_dir: self.cache.dir.map(|path| directory.join(path)),
+                cache_dir: self.cache.dir.map(absolute),
                 cache: self.cache.enabled,
                 shared_cache: self.cache.shared,
                 target: self.build.target.map(|parsed| parsed.0),
                 march: self.build.march.map(|parsed| parsed.0),
-                llvm: self.toolchain.llvm.map(|path| directory.join(path)),
-                timeout,
+                llvm: self.toolchain.llvm.map(absolute),
+                air: self.toolchain.air.map(absolute),
+                aie: self.toolchain.aie.map(absolute),
+                peano: self.toolchain.peano.map(absolute),
+                xrt: self.toolchain.xrt.map(absolute),
+                python: self.toolchain.python.map(absolute),
+                hsaco_packer: packer.map(|packer| packer.0.in_directory(directory)),
+                timeout: self.build.timeout.map(|timeout| timeout.0),
                 jobs: self.build.jobs.map(|jobs| jobs.0),
                 keep_intermediates: self.build.keep_intermediates,
             },
             kernels: kernels.collect(),
-        })
+        }
     }
 }
 
@@ -235,7 +274,7 @@ fn explained(error: &toml::de::Error) -> String {
     if told.starts_with("unknown field") {
         let mut quoted = told.split('`').skip(1).step_by(2);
         if let Some(unknown) = quoted.next()
-            && let Some(nearest) = crate::nearest(unknown, quoted)
+            && let Some(nearest) = crate::nearest::of(unknown, quoted)
         {
             message.push_str(&format!("\ndid you mean `{nearest}`?"));
         }

@@ -14,10 +14,9 @@ pub use environment::{Environment, READ};
 pub use file::{ConfigError, KernelSection, PROJECT_FILE};
 
 use crate::kernel::Target;
-use crate::plan::Request;
 use crate::step::cpu::March;
 use crate::store::Sharing;
-use crate::toolchain::Search;
+use crate::toolchain::{AieSearch, Configured, HsacoPacker, Search};
 use file::File;
 
 /// What a layer may say; the highest layer that says something wins.
@@ -35,6 +34,18 @@ pub struct Layer {
     pub march: Option<March>,
     /// The MLIR/LLVM installation.
     pub llvm: Option<PathBuf>,
+    /// The mlir-air installation.
+    pub air: Option<PathBuf>,
+    /// The mlir-aie installation.
+    pub aie: Option<PathBuf>,
+    /// The Peano installation.
+    pub peano: Option<PathBuf>,
+    /// The XRT installation.
+    pub xrt: Option<PathBuf>,
+    /// The Python environment that has the wheels of the tools.
+    pub python: Option<PathBuf>,
+    /// What packs hsacos.
+    pub hsaco_packer: Option<HsacoPacker>,
     /// How long one tool may take.
     pub timeout: Option<Duration>,
     /// How many kernels are built at once.
@@ -69,6 +80,8 @@ pub struct Settings {
     pub march: Option<March>,
     /// Where to look for an MLIR/LLVM installation.
     pub llvm: Search,
+    /// Where to look for the AIE toolchain.
+    pub aie: AieSearch,
     /// How long one tool may take.
     pub timeout: Option<Duration>,
     /// How many kernels are built at once; `None` is one per core.
@@ -99,26 +112,16 @@ impl Settings {
             Some(path) => read(path)?,
             None => File::default(),
         };
-        let user = match environment.user_file() {
-            Some(path) => read(path)?,
+        let user = match environment.user_file().map(&mut read) {
+            // A home that is closed to us, such as root's under sudo, has nothing to say.
+            Some(Err(error)) if error.is_forbidden() => File::default(),
+            Some(file) => file?,
             None => File::default(),
         };
         let variables = environment.layer()?;
-        let mut llvm_origin = "--llvm";
-        for (layer, origin) in [
-            (&flags, "--llvm"),
-            (&variables, "NPU_BUILD_LLVM"),
-            (&project.layer, "toolchain.llvm in npu-build.toml"),
-            (
-                &user.layer,
-                "toolchain.llvm in the user's configuration file",
-            ),
-        ] {
-            if layer.llvm.is_some() {
-                llvm_origin = origin;
-                break;
-            }
-        }
+        let layers = [&flags, &variables, &project.layer, &user.layer];
+        let llvm = environment.search(configured(layers, cwd, "llvm", |layer| &layer.llvm));
+        let aie = aie_search(layers, environment, cwd);
         let layer = flags.over(variables).over(project.layer).over(user.layer);
         let cache_is_default = layer.cache.unwrap_or(true) && layer.cache_dir.is_none();
         let cache = match (layer.cache, layer.cache_dir) {
@@ -138,7 +141,8 @@ impl Settings {
             },
             target: layer.target,
             march: layer.march,
-            llvm: environment.search(layer.llvm.map(|path| (cwd.join(path), llvm_origin))),
+            llvm,
+            aie,
             timeout: layer.timeout,
             jobs: layer.jobs,
             keep_intermediates: layer.keep_intermediates.unwrap_or(false),
@@ -147,35 +151,59 @@ impl Settings {
         })
     }
 
-    /// The request with what it leaves open filled in: from what the project file says of the
-    /// kernel, then from the settings.
-    #[must_use]
-    pub fn complete(&self, request: Request) -> Request {
-        let none = KernelSection::default();
-        let section = self.kernel(&request.kernel).unwrap_or(&none);
-        let mut directions = section.directions.clone();
-        directions.extend(request.directions);
-        Request {
-            target: request.target.or(section.target).or(self.target),
-            entry: request.entry.or_else(|| section.entry.clone()),
-            directions,
-            signature: request.signature.or_else(|| section.signature.clone()),
-            march: request
-                .march
-                .or_else(|| section.march.clone())
-                .or_else(|| self.march.clone()),
-            keep_intermediates: request.keep_intermediates || self.keep_intermediates,
-            ..request
-        }
-    }
-
     /// What the project file says about the kernel at `path`, if anything.
     #[must_use]
     pub fn kernel(&self, path: &Path) -> Option<&KernelSection> {
+        if self.kernels.is_empty() {
+            return None;
+        }
         let wanted = std::path::absolute(path).ok()?;
         self.kernels
             .iter()
             .find(|section| section.path == wanted || same_file(&section.path, &wanted))
+    }
+}
+
+/// The highest layer's directory for a tool, and how it was said there.
+fn configured(
+    layers: [&Layer; 4],
+    cwd: &Path,
+    key: &str,
+    of: fn(&Layer) -> &Option<PathBuf>,
+) -> Option<Configured> {
+    let said = layers.map(|layer| of(layer).as_ref());
+    let number = said.iter().position(Option::is_some)?;
+    let directory = cwd.join(said.into_iter().flatten().next()?);
+    Some(Configured {
+        directory,
+        origin: origin(number, key),
+    })
+}
+
+/// How a setting of a tool is written in the layer of that number.
+fn origin(layer: usize, key: &str) -> String {
+    match layer {
+        0 => format!("--{key}"),
+        1 => format!("NPU_BUILD_{}", key.replace('-', "_").to_uppercase()),
+        2 => format!("toolchain.{key} in npu-build.toml"),
+        _ => format!("toolchain.{key} in the user's configuration file"),
+    }
+}
+
+/// Where to look for the AIE toolchain.
+fn aie_search(layers: [&Layer; 4], environment: &Environment, cwd: &Path) -> AieSearch {
+    let packers = layers.map(|layer| layer.hsaco_packer.as_ref());
+    let packer_layer = packers.iter().position(Option::is_some).unwrap_or_default();
+    let packer = packers.into_iter().flatten().next().cloned();
+    AieSearch {
+        air: configured(layers, cwd, "air", |layer| &layer.air),
+        aie: configured(layers, cwd, "aie", |layer| &layer.aie),
+        peano: configured(layers, cwd, "peano", |layer| &layer.peano),
+        xrt: configured(layers, cwd, "xrt", |layer| &layer.xrt),
+        python: configured(layers, cwd, "python", |layer| &layer.python),
+        hsaco_packer: packer.unwrap_or_default().in_directory(cwd),
+        hsaco_packer_origin: origin(packer_layer, "hsaco-packer"),
+        ..environment.aie_search()
     }
 }
 
@@ -198,6 +226,12 @@ impl Layer {
             target: self.target.or(below.target),
             march: self.march.or(below.march),
             llvm: self.llvm.or(below.llvm),
+            air: self.air.or(below.air),
+            aie: self.aie.or(below.aie),
+            peano: self.peano.or(below.peano),
+            xrt: self.xrt.or(below.xrt),
+            python: self.python.or(below.python),
+            hsaco_packer: self.hsaco_packer.or(below.hsaco_packer),
             timeout: self.timeout.or(below.timeout),
             jobs: self.jobs.or(below.jobs),
             keep_intermediates: self.keep_intermediates.or(below.keep_intermediates),

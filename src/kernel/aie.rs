@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::header::{self, Generic};
-use super::lexer::{Kind, Tokens};
+use super::tokens::{Kind, Tokens};
 
 /// Which way a DMA moves an argument's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@
 
 use std::collections::HashSet;
 
-use super::lexer::{Kind, Tokens, lex};
+use super::lexer::lex;
+use super::tokens::{Kind, Tokens};
 
 /// A text without what does not matter, and the way back to the original's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +22,20 @@ impl Canonical {
     /// Strips `text`. What can't be cut into tokens is returned unchanged.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        match lex(text).ok().and_then(|tokens| cuts(&tokens)) {
-            Some(cuts) => Self::without(text, &cuts),
-            None => Self {
-                text: text.to_owned(),
-                dropped: Vec::new(),
-            },
+        lex(text).map_or_else(|_| Self::unchanged(text), |tokens| Self::of_tokens(&tokens))
+    }
+
+    pub(super) fn of_tokens(tokens: &Tokens<'_>) -> Self {
+        cuts(tokens).map_or_else(
+            || Self::unchanged(tokens.text),
+            |cuts| Self::without(tokens.text, &cuts),
+        )
+    }
+
+    fn unchanged(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            dropped: Vec::new(),
         }
     }
 

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use super::nearest;
 use super::{Level, Target};
+use crate::nearest;
 
 /// A place in a text: line and column from 1, the column in bytes as MLIR's tools count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -195,13 +195,13 @@ pub enum SelectError {
     #[error("no kernel: an 'aie.runtime_sequence' in an 'aie.device' was expected")]
     NoSequence,
     /// Several entry functions and no choice.
-    #[error("several entry functions, choose one with --entry: {}", .names.join(", "))]
+    #[error("several entry functions, choose one with --entry: {}", list(.names))]
     Several {
         /// All of them, in the file's order.
         names: Vec<String>,
     },
     /// No entry of that name.
-    #[error("no entry '{name}': the file has {}{}", .names.join(", "), nearest::hint(.nearest.as_deref()))]
+    #[error("no entry '{name}': the file has {}{}", list(.names), nearest::hint(.nearest.as_deref()))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -309,10 +309,15 @@ pub enum ArgumentError {
     },
 }
 
+/// Names as a sentence has them: a file may hold thousands.
 fn list(names: &[String]) -> String {
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
+    const SHOWN: usize = 20;
+    match names.len() {
+        0 => "none".to_owned(),
+        count if count <= SHOWN => names.join(", "),
+        count => {
+            let shown: Vec<_> = names.iter().take(SHOWN).map(String::as_str).collect();
+            format!("{} and {} more", shown.join(", "), count - SHOWN)
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Headers of functions, sequences and devices, in custom and generic form: symbol, visibility,
 //! arguments, results and where the body is.
 
-use super::lexer::{Kind, Tokens};
 use super::links::unescape;
+use super::tokens::{Kind, Tokens};
 
 /// An argument as written.
 pub(super) struct Argument<'s> {

@@ -4,158 +4,7 @@
 //! Invariant: every `(`, `[` and `{` token has its closing partner, properly nested.
 
 use super::error::{Position, ScanError};
-
-/// What a token is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// `func.func`, `memref`, `private`: letters, digits, `_`, `$` and dots.
-    Word,
-    /// `%name`, with the `#1` that may follow.
-    Value,
-    /// `@name` or `@"name"`.
-    Symbol,
-    /// `^name`.
-    Block,
-    /// `#name`.
-    Hash,
-    /// `!name`.
-    Bang,
-    /// A string literal with its quotes.
-    Text,
-    /// Digits, a float or a hexadecimal number.
-    Number,
-    /// `->`.
-    Arrow,
-    /// `>=`, `<=` or `==`: no brackets.
-    Relation,
-    /// One byte of punctuation.
-    Punct(u8),
-    /// A character that MLIR has no use for.
-    Other,
-    /// Past the last token.
-    End,
-}
-
-/// A piece of the text.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
-    /// Whether nothing but white space or comments precedes it on its line.
-    pub(super) first: bool,
-    /// Byte offset of its first byte.
-    pub(super) start: u32,
-    /// Byte offset past its last byte.
-    pub(super) end: u32,
-    /// For a bracket: the index of its partner.
-    pair: u32,
-}
-
-const END: Token = Token {
-    kind: Kind::End,
-    first: true,
-    start: u32::MAX,
-    end: u32::MAX,
-    pair: u32::MAX,
-};
-
-/// All tokens of a text.
-pub(super) struct Tokens<'s> {
-    /// The text itself.
-    pub(super) text: &'s str,
-    list: Vec<Token>,
-    /// Byte ranges of the comments, without their line ends.
-    pub(super) comments: Vec<(u32, u32)>,
-}
-
-impl<'s> Tokens<'s> {
-    /// Number of tokens.
-    pub(super) fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// The token at `index`, [`Kind::End`] past the last.
-    pub(super) fn get(&self, index: usize) -> Token {
-        self.list.get(index).copied().unwrap_or(END)
-    }
-
-    pub(super) fn kind(&self, index: usize) -> Kind {
-        self.get(index).kind
-    }
-
-    /// The text of the token at `index`.
-    pub(super) fn text(&self, index: usize) -> &'s str {
-        let token = self.get(index);
-        self.slice(token.start, token.end)
-    }
-
-    /// The text between two byte offsets.
-    pub(super) fn slice(&self, start: u32, end: u32) -> &'s str {
-        self.text
-            .get(start as usize..end as usize)
-            .unwrap_or_default()
-    }
-
-    /// The text from token `first` up to, not including, token `past`, without white space around.
-    pub(super) fn span(&self, first: usize, past: usize) -> &'s str {
-        if first >= past {
-            return "";
-        }
-        self.slice(self.get(first).start, self.get(past - 1).end)
-    }
-
-    pub(super) fn is(&self, index: usize, punct: u8) -> bool {
-        self.kind(index) == Kind::Punct(punct)
-    }
-
-    pub(super) fn is_word(&self, index: usize, word: &str) -> bool {
-        self.kind(index) == Kind::Word && self.text(index) == word
-    }
-
-    /// The index of the bracket that closes the one at `index`.
-    pub(super) fn close(&self, index: usize) -> usize {
-        self.get(index).pair as usize
-    }
-
-    /// The index after the token at `index`, or after the whole group that it opens.
-    pub(super) fn after(&self, index: usize) -> usize {
-        match self.kind(index) {
-            Kind::Punct(b'(' | b'[' | b'{') => self.close(index) + 1,
-            _ => index + 1,
-        }
-    }
-
-    /// The index after the `>` that closes the `<` at `index`, at most `limit`.
-    pub(super) fn after_angle(&self, mut index: usize, limit: usize) -> usize {
-        let mut depth = 0usize;
-        while index < limit {
-            match self.kind(index) {
-                Kind::Punct(b'<') => depth += 1,
-                Kind::Punct(b'>') => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            index = self.after(index);
-            if depth == 0 {
-                break;
-            }
-        }
-        index.min(limit)
-    }
-
-    /// Whether two neighbours touch, with nothing between them.
-    pub(super) fn adjacent(&self, index: usize) -> bool {
-        self.get(index).end == self.get(index + 1).start
-    }
-
-    /// A value's name without `%` and result number: `%0#1` is `0`.
-    pub(super) fn value_name(&self, index: usize) -> &'s str {
-        let text = self.text(index);
-        let text = text.strip_prefix('%').unwrap_or(text);
-        match text.as_bytes().iter().position(|c| *c == b'#') {
-            Some(at) => text.get(..at).unwrap_or_default(),
-            None => text,
-        }
-    }
-}
+use super::tokens::{Kind, Token, Tokens};
 
 /// Cuts `text` into tokens.
 pub(super) fn lex(text: &str) -> Result<Tokens<'_>, ScanError> {
@@ -235,7 +84,7 @@ impl Lexer<'_> {
                     self.first = true;
                     self.at += 1;
                 }
-                b' ' | b'\t' => self.at += 1,
+                b' ' | b'\t' => self.skip(BLANK),
                 b'/' if self.peek(1) == b'/' => self.comment(),
                 b'{' if self.peek(1) == b'-' && self.peek(2) == b'#' => self.metadata()?,
                 b'(' | b'[' | b'{' => {
@@ -279,16 +128,19 @@ impl Lexer<'_> {
         self.first = false;
     }
 
-    fn skip_while(&mut self, mut wanted: impl FnMut(u8) -> bool) {
-        while self.bytes.get(self.at).is_some_and(|c| wanted(*c)) {
-            self.at += 1;
-        }
+    /// Skips the bytes of a class.
+    fn skip(&mut self, class: u8) {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let length = rest
+            .iter()
+            .position(|c| CLASSES[usize::from(*c)] & class == 0);
+        self.at += length.unwrap_or(rest.len());
     }
 
     /// A comment; MLIR ends it at either kind of line end.
     fn comment(&mut self) {
         let start = self.at;
-        self.skip_while(|c| c != b'\n' && c != b'\r');
+        self.skip(!LINE_END);
         self.comments.push((start as u32, self.at as u32));
     }
 
@@ -342,7 +194,7 @@ impl Lexer<'_> {
         self.at += 1;
         Ok(match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
-                self.skip_while(is_word_byte);
+                self.skip(WORD);
                 Kind::Word
             }
             b'0'..=b'9' => {
@@ -353,7 +205,7 @@ impl Lexer<'_> {
                 // `%0#1` is the second result of `%0`.
                 if self.peek(0) == b'#' && self.peek(1).is_ascii_digit() {
                     self.at += 1;
-                    self.skip_while(|c| c.is_ascii_digit());
+                    self.skip(DIGIT);
                 }
                 Kind::Value
             }
@@ -365,7 +217,7 @@ impl Lexer<'_> {
                 Kind::Symbol
             }
             b'@' if is_word_start(self.peek(0)) => {
-                self.skip_while(is_word_byte);
+                self.skip(WORD);
                 Kind::Symbol
             }
             b'"' => {
@@ -386,7 +238,7 @@ impl Lexer<'_> {
             }
             _ => {
                 // Whole characters, so that token boundaries stay char boundaries.
-                self.skip_while(|c| c & 0xC0 == 0x80);
+                self.skip(CONTINUATION);
                 Kind::Other
             }
         })
@@ -396,9 +248,9 @@ impl Lexer<'_> {
     fn suffix(&mut self) -> bool {
         let start = self.at;
         if self.peek(0).is_ascii_digit() {
-            self.skip_while(|c| c.is_ascii_digit());
+            self.skip(DIGIT);
         } else {
-            self.skip_while(|c| is_word_byte(c) || c == b'-');
+            self.skip(WORD | DASH);
         }
         self.at > start
     }
@@ -408,17 +260,17 @@ impl Lexer<'_> {
         // and nothing here reads a shape from tokens.
         if byte == b'0' && self.peek(0) == b'x' && self.peek(1).is_ascii_hexdigit() {
             self.at += 1;
-            self.skip_while(|c| c.is_ascii_hexdigit());
+            self.skip(HEX);
             return;
         }
-        self.skip_while(|c| c.is_ascii_digit());
+        self.skip(DIGIT);
         if self.peek(0) == b'.' {
             self.at += 1;
-            self.skip_while(|c| c.is_ascii_digit());
+            self.skip(DIGIT);
             let sign = usize::from(matches!(self.peek(1), b'+' | b'-'));
             if matches!(self.peek(0), b'e' | b'E') && self.peek(1 + sign).is_ascii_digit() {
                 self.at += 1 + sign;
-                self.skip_while(|c| c.is_ascii_digit());
+                self.skip(DIGIT);
             }
         }
     }
@@ -448,6 +300,44 @@ const fn is_word_start(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_'
 }
 
-const fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.')
-}
+/// What may go on in a word: letters, digits, `_`, `$` and dots.
+const WORD: u8 = 1;
+const DASH: u8 = 2;
+const DIGIT: u8 = 4;
+const HEX: u8 = 8;
+const BLANK: u8 = 16;
+/// A UTF-8 byte that starts no character.
+const CONTINUATION: u8 = 32;
+const LINE_END: u8 = 64;
+/// Every other byte, so that no byte is in no class.
+const REST: u8 = 128;
+
+/// The classes of each byte.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "index is below 256")]
+        let byte = index as u8;
+        let mut class = 0;
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.') {
+            class |= WORD;
+        }
+        if byte.is_ascii_digit() {
+            class |= DIGIT;
+        }
+        if byte.is_ascii_hexdigit() {
+            class |= HEX;
+        }
+        class |= match byte {
+            b'-' => DASH,
+            b' ' | b'\t' => BLANK,
+            b'\n' | b'\r' => LINE_END,
+            0x80..=0xBF => CONTINUATION,
+            _ => 0,
+        };
+        classes[index] = if class == 0 { REST } else { class };
+        index += 1;
+    }
+    classes
+};

@@ -1,7 +1,7 @@
 //! The object files that a kernel names: `link_with`, `link_files`, `link_merge_files` and
 //! `elf_file`, on whatever operation they stand.
 
-use super::lexer::{Kind, Tokens};
+use super::tokens::{Kind, Tokens};
 
 /// Whether the token at `index` is the key of such an attribute.
 fn is_key(tokens: &Tokens<'_>, index: usize) -> bool {

@@ -15,14 +15,18 @@ mod error;
 mod header;
 mod lexer;
 mod links;
-mod nearest;
 mod overwrite;
+mod rename;
 mod scan;
+mod signature;
 mod target;
+mod tokens;
 pub mod triton;
 pub mod types;
 
+use canonical::Canonical;
 pub use error::{ArgumentError, Position, ScanError, SelectError, TargetError, Unlaunchable};
+pub use rename::rename;
 pub use target::{Device, ParseTargetError, Target};
 
 /// How far a kernel is lowered: which tools compile it.
@@ -110,7 +114,17 @@ impl Module {
     /// # Errors
     /// Bytes that are no text, text that is no MLIR, and brackets that do not pair.
     pub fn scan(bytes: &[u8]) -> Result<Self, ScanError> {
-        scan::scan(bytes)
+        Ok(scan::scan(&scan::tokens(bytes)?))
+    }
+
+    /// Reads a file's content and strips it in one go: what [`Module::scan`] and
+    /// [`Canonical::of`] give, for little more than one of them.
+    ///
+    /// # Errors
+    /// As [`Module::scan`].
+    pub fn read(bytes: &[u8]) -> Result<(Self, Canonical), ScanError> {
+        let tokens = scan::tokens(bytes)?;
+        Ok((scan::scan(&tokens), Canonical::of_tokens(&tokens)))
     }
 
     /// Chooses what to build. At the linalg and AIR levels that is one function: the only one,
@@ -147,7 +161,7 @@ impl Module {
         }
         Err(SelectError::Unknown {
             name: entry.chars().take(200).collect(),
-            nearest: nearest::of(entry, names.iter().map(String::as_str)),
+            nearest: crate::nearest::of(entry, names.iter().map(String::as_str)),
             names,
         })
     }
@@ -237,7 +251,7 @@ impl Kernel {
         let unknown = |names: Vec<String>| ArgumentError::Unknown {
             kernel: kernel.to_string(),
             name: name.chars().take(200).collect(),
-            nearest: nearest::of(name, names.iter().map(String::as_str)),
+            nearest: crate::nearest::of(name, names.iter().map(String::as_str)),
             names,
         };
         let parameters = self.signature.parameters.to_mut();

@@ -3,7 +3,7 @@
 
 use super::effects::Context;
 use super::header::{self, Generic};
-use super::lexer::{Kind, Tokens};
+use super::tokens::{Kind, Tokens};
 use super::types;
 
 /// Token indices of the values that a structured operation reads, and of those it writes.
@@ -159,14 +159,22 @@ fn payload_is_pure(tokens: &Tokens<'_>, (start, end): (usize, usize)) -> bool {
         matches!(dialect, Some("arith" | "math" | "index" | "complex"))
             || matches!(name, "linalg.yield" | "linalg.index")
     };
-    (start + 1..end).all(|i| match tokens.kind(i) {
-        Kind::Word => {
-            let text = tokens.text(i);
-            !text.contains('.') || pure(text)
+    let mut at = start + 1;
+    while at < end {
+        // The name of a location looks like an operation in generic form.
+        at = tokens.after_location(at);
+        let allowed = match tokens.kind(at) {
+            _ if at >= end => true,
+            Kind::Word => !tokens.text(at).contains('.') || pure(tokens.text(at)),
+            Kind::Text if tokens.is(at + 1, b'(') => pure(tokens.text(at).trim_matches('"')),
+            _ => true,
+        };
+        if !allowed {
+            return false;
         }
-        Kind::Text if tokens.is(i + 1, b'(') => pure(tokens.text(i).trim_matches('"')),
-        _ => true,
-    })
+        at += 1;
+    }
+    true
 }
 
 /// Whether the last argument of the payload's block, the output's old element, is used in it.

@@ -1,35 +1,26 @@
 //! Finds the kernels of a module: its level, its functions or its devices' runtime sequences.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
-use npu_runtime::signature::{
-    Direction, ElementType, Kind as ParameterKind, Parameter, Shape, Signature,
-};
-
 use super::aie::{self, Flows};
-use super::effects::{self, Context, Memory};
-use super::error::{Position, ScanError, Unlaunchable};
-use super::header::{self, Argument, Function, Generic};
-use super::lexer::{Kind, Tokens, lex};
-use super::types::{self, Layout, Type};
+use super::error::{Position, ScanError};
+use super::header::{self, Function, Generic};
+use super::lexer::lex;
+use super::tokens::{Kind, Tokens};
 use super::{Device, DeviceOp, Kernel, Level, Module, Refused, full_name, links};
 
-/// How many `i32` the launch of a Triton kernel supplies: the grid's size and the program's place
-/// in it, three each, at the end of the arguments.
-const GRID_ARGUMENTS: usize = 6;
-
-/// Bytes to which aliases may expand in one type.
-const MAX_TYPE: usize = 16 * 1024;
-
-pub(super) fn scan(bytes: &[u8]) -> Result<Module, ScanError> {
-    let text = decode(bytes)?;
-    let tokens = lex(text)?;
+/// Reads bytes as tokens of a module.
+pub(super) fn tokens(bytes: &[u8]) -> Result<Tokens<'_>, ScanError> {
+    let tokens = lex(decode(bytes)?)?;
     check_start(&tokens)?;
-    let survey = Survey::of(&tokens);
+    Ok(tokens)
+}
+
+pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
+    let survey = Survey::of(tokens);
     let level = survey.level;
     let mut scanner = Scanner {
-        tokens: &tokens,
+        tokens,
         aliases: survey.aliases,
         level,
         lines: Lines { offset: 0, line: 1 },
@@ -46,15 +37,19 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Module, ScanError> {
     let mut module = scanner.module;
     module.link_files.sort_unstable();
     module.link_files.dedup();
-    Ok(module)
+    module
 }
 
 fn decode(bytes: &[u8]) -> Result<&str, ScanError> {
     let decoded = std::str::from_utf8(bytes);
     let valid = decoded.map_or_else(|error| error.valid_up_to(), str::len);
     let line = |offset| Position::in_bytes(bytes, offset).line;
-    let nul = bytes.iter().take(valid).position(|c| *c == 0);
-    if let Some(offset) = nul {
+    let valid = bytes.get(..valid).unwrap_or_default();
+    // `contains` is a memchr, `position` is not.
+    let nul = valid
+        .contains(&0)
+        .then(|| valid.iter().position(|c| *c == 0));
+    if let Some(offset) = nul.flatten() {
         let line = line(offset);
         return Err(ScanError::Nul { offset, line });
     }
@@ -104,7 +99,10 @@ impl<'s> Survey<'s> {
             link_files: Vec::new(),
             aliases: HashMap::new(),
         };
-        for at in 0..tokens.len() {
+        let mut next = 0;
+        while next < tokens.len() {
+            let at = tokens.after_location(next);
+            next = at + 1;
             match tokens.kind(at) {
                 Kind::Word | Kind::Text => it.word(tokens, at),
                 Kind::Hash | Kind::Bang if tokens.get(at).first && tokens.is(at + 1, b'=') => {
@@ -117,10 +115,16 @@ impl<'s> Survey<'s> {
     }
 
     fn word(&mut self, tokens: &Tokens<'_>, at: usize) {
-        links::collect(tokens, at, &mut self.link_files);
+        if tokens.is(at + 1, b'=') {
+            links::collect(tokens, at, &mut self.link_files);
+            return;
+        }
         let Some((name, _)) = aie::operation(tokens, at) else {
             return;
         };
+        if !name.starts_with(['a', 'A', 't']) {
+            return;
+        }
         let level = match name {
             "aie.device" | "AIE.device" => Level::Aie,
             "tt.func" => {
@@ -146,13 +150,13 @@ impl<'s> Survey<'s> {
 }
 
 /// Line numbers of places that are asked for in the file's order.
-struct Lines {
-    offset: usize,
-    line: u32,
+pub(super) struct Lines {
+    pub(super) offset: usize,
+    pub(super) line: u32,
 }
 
 impl Lines {
-    fn at(&mut self, text: &str, offset: u32) -> u32 {
+    pub(super) fn at(&mut self, text: &str, offset: u32) -> u32 {
         let offset = offset as usize;
         let between = text.as_bytes().get(self.offset..offset).unwrap_or_default();
         let breaks = between.iter().filter(|c| **c == b'\n').count();
@@ -164,19 +168,19 @@ impl Lines {
     }
 }
 
-struct Scanner<'t, 's> {
-    tokens: &'t Tokens<'s>,
-    aliases: HashMap<&'s str, usize>,
-    level: Level,
-    lines: Lines,
+pub(super) struct Scanner<'t, 's> {
+    pub(super) tokens: &'t Tokens<'s>,
+    pub(super) aliases: HashMap<&'s str, usize>,
+    pub(super) level: Level,
+    pub(super) lines: Lines,
     module: Module,
 }
 
 /// A device whose region is being read.
-struct InDevice {
+pub(super) struct InDevice {
     /// Its place in `Module::devices`.
     index: usize,
-    flows: Flows,
+    pub(super) flows: Flows,
 }
 
 impl<'s> Scanner<'_, 's> {
@@ -186,7 +190,7 @@ impl<'s> Scanner<'_, 's> {
         let mut at = 0;
         while at < tokens.len() {
             at = match aie::operation(tokens, at) {
-                Some(("module", false) | ("builtin.module", _)) => self.step_into_module(at),
+                Some(("module", false) | ("builtin.module", _)) => self.after_module_head(at),
                 Some(("func.func", generic)) if self.level != Level::Aie => {
                     let line = self.line(at);
                     let function = read_function(tokens, at, generic);
@@ -201,7 +205,7 @@ impl<'s> Scanner<'_, 's> {
     }
 
     /// The first token in the module's region: what is in it is walked like what is around it.
-    fn step_into_module(&self, at: usize) -> usize {
+    fn after_module_head(&self, at: usize) -> usize {
         let tokens = self.tokens;
         if tokens.kind(at) == Kind::Text {
             let op = Generic::read(tokens, at);
@@ -316,148 +320,6 @@ impl<'s> Scanner<'_, 's> {
             }),
         }
     }
-
-    fn signature(
-        &self,
-        function: &Function<'s>,
-        name: &str,
-        line: u32,
-        device: Option<&InDevice>,
-    ) -> Result<(Signature, Vec<Type>, bool), Unlaunchable> {
-        let header = || Unlaunchable::Header {
-            symbol: name.to_owned(),
-            line,
-        };
-        let arguments = function.arguments.as_deref().ok_or_else(header)?;
-        if function.results {
-            return Err(Unlaunchable::Results {
-                symbol: name.to_owned(),
-                line,
-            });
-        }
-        let mut spellings: Vec<_> = arguments.iter().map(|it| self.type_text(it)).collect();
-        let last = spellings.len().saturating_sub(GRID_ARGUMENTS);
-        let trailing = spellings.get(last..).unwrap_or_default();
-        let grid = self.level == Level::Linalg
-            && trailing.len() == GRID_ARGUMENTS
-            && trailing.iter().all(|it| it == "i32");
-        if grid {
-            spellings.truncate(last);
-        }
-        let types: Vec<_> = spellings.iter().map(|it| types::parse(it)).collect();
-        for ((argument, spelling), parsed) in arguments.iter().zip(&spellings).zip(&types) {
-            if !can_be_passed(parsed) {
-                return Err(self.refused_type(name, argument, spelling, line));
-            }
-        }
-        let mut directions = self.directions(function, arguments, &types, device);
-        let parameters: Vec<_> = arguments
-            .iter()
-            .zip(spellings)
-            .zip(&types)
-            .map(|((argument, spelling), parsed)| Parameter {
-                name: Cow::Owned(argument.name.to_owned()),
-                mlir_type: Cow::Owned(spelling.into_owned()),
-                kind: kind(parsed, || directions.next().unwrap_or(Direction::InOut)),
-            })
-            .collect();
-        let scalars = types.iter().any(|it| matches!(it, Type::Scalar(_)));
-        let signature = Signature {
-            name: Cow::Owned(name.to_owned()),
-            parameters: Cow::Owned(parameters),
-            grid,
-        };
-        Ok((signature, types, device.is_some() && scalars))
-    }
-
-    fn directions(
-        &self,
-        function: &Function<'s>,
-        arguments: &[Argument<'s>],
-        types: &[Type],
-        device: Option<&InDevice>,
-    ) -> impl Iterator<Item = Direction> + use<> {
-        let memory: Vec<_> = arguments
-            .iter()
-            .zip(types)
-            .filter(|(_, parsed)| !matches!(parsed, Type::Scalar(_)))
-            .map(|(argument, parsed)| Memory {
-                name: argument.name,
-                dense: is_dense(parsed),
-            })
-            .collect();
-        let context = Context {
-            tokens: self.tokens,
-            aliases: &self.aliases,
-            flows: device.map(|device| &device.flows),
-        };
-        let body = function.body.unwrap_or_default();
-        effects::directions(&context, body, &memory).into_iter()
-    }
-
-    fn refused_type(
-        &self,
-        symbol: &str,
-        argument: &Argument<'_>,
-        spelling: &str,
-        line: u32,
-    ) -> Unlaunchable {
-        let mut lines = Lines {
-            offset: self.lines.offset,
-            line,
-        };
-        Unlaunchable::Type {
-            symbol: symbol.to_owned(),
-            argument: argument.name.to_owned(),
-            mlir_type: spelling.to_owned(),
-            line: lines.at(self.tokens.text, self.tokens.get(argument.at).start),
-        }
-    }
-
-    /// An argument's type as written, on one line and with aliases resolved.
-    fn type_text(&self, argument: &Argument<'_>) -> Cow<'s, str> {
-        let tokens = self.tokens;
-        let (mut from, mut to) = argument.of_type;
-        // `!alias` for a whole type; a chain longer than this is a circle.
-        for _ in 0..16 {
-            let alias = (to == from + 1).then(|| self.aliases.get(tokens.text(from)));
-            let Some(value) = alias.flatten() else {
-                break;
-            };
-            (from, to) = (*value, header::after_type(tokens, *value));
-        }
-        let text = tokens.span(from, to);
-        let plain = |i| match tokens.kind(i) {
-            Kind::Hash | Kind::Bang => !self.aliases.contains_key(tokens.text(i)),
-            _ => true,
-        };
-        if (from..to).all(plain) && !text.contains(['\n', '\r']) && !text.contains("//") {
-            return Cow::Borrowed(text);
-        }
-        Cow::Owned(self.rewritten(from, to))
-    }
-
-    /// Tokens as text, with single spaces where there was space, and aliases replaced once.
-    fn rewritten(&self, from: usize, to: usize) -> String {
-        let tokens = self.tokens;
-        let mut text = String::new();
-        for i in from..to {
-            if text.len() > MAX_TYPE {
-                break;
-            }
-            if i > from && !tokens.adjacent(i - 1) {
-                text.push(' ');
-            }
-            let alias = match tokens.kind(i) {
-                Kind::Hash | Kind::Bang => self.aliases.get(tokens.text(i)).copied(),
-                _ => None,
-            };
-            let value = alias.map(|at| tokens.span(at, header::after_type(tokens, at)));
-            let value = value.filter(|it| it.len() < MAX_TYPE && !it.contains(['\n', '\r']));
-            text.push_str(value.unwrap_or_else(|| tokens.text(i)));
-        }
-        text
-    }
 }
 
 fn read_function<'s>(tokens: &Tokens<'s>, at: usize, generic: bool) -> Function<'s> {
@@ -515,39 +377,4 @@ fn is_sequence(tokens: &Tokens<'_>, function: &Function<'_>) -> bool {
             .is_some_and(|(name, _)| name.starts_with("aiex.npu.") || name.starts_with("aiex.ipu."))
     };
     !function.private && (function.symbol.as_deref() == Some("sequence") || (start..end).any(talks))
-}
-
-fn can_be_passed(parsed: &Type) -> bool {
-    match parsed {
-        Type::Unranked { .. } | Type::Ranked { .. } => true,
-        Type::Scalar(element) => element.kind != ElementType::Opaque,
-        Type::Other(_) => false,
-    }
-}
-
-/// Whether all of the memory is elements of a known number, so that writing them writes it all.
-fn is_dense(parsed: &Type) -> bool {
-    match parsed {
-        Type::Ranked { shape, layout, .. } => {
-            *layout == Layout::Identity && shape.iter().all(Option::is_some)
-        }
-        _ => false,
-    }
-}
-
-fn kind(parsed: &Type, direction: impl FnOnce() -> Direction) -> ParameterKind {
-    match parsed {
-        Type::Unranked { element } => ParameterKind::Memory {
-            element: element.kind.clone(),
-            shape: Shape::Unranked,
-            direction: direction(),
-        },
-        Type::Ranked { element, shape, .. } => ParameterKind::Memory {
-            element: element.kind.clone(),
-            shape: Shape::Ranked(Cow::Owned(shape.clone())),
-            direction: direction(),
-        },
-        Type::Scalar(element) => ParameterKind::Scalar(element.kind.clone()),
-        Type::Other(_) => ParameterKind::Scalar(ElementType::Opaque),
-    }
 }

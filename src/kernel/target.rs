@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::nearest;
+use crate::nearest;
 
 /// What a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

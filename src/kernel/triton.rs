@@ -9,8 +9,8 @@ use std::fmt;
 
 use npu_runtime::signature::{Direction, ElementType, Kind};
 
-use super::nearest;
 use super::{ArgumentError, Kernel};
+use crate::nearest;
 
 /// A whole signature.
 #[derive(Clone, Debug, PartialEq, Eq)]

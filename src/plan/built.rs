@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use npu_runtime::{Device, Kernel, Signature};
 
@@ -22,6 +23,8 @@ pub struct Build {
     pub kernels: Vec<BuiltKernel>,
     /// The steps that were ensured, in order.
     pub steps: Vec<Ensured>,
+    /// How long all of it took.
+    pub elapsed: Duration,
 }
 
 /// One kernel of a build.
@@ -122,7 +125,11 @@ impl Build {
             let path = path.to_owned();
             move |source| BuildError::Write { path, source }
         };
-        fs::create_dir_all(directory).map_err(failed(directory))?;
+        let made = fs::create_dir_all(directory).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
+            _ => error,
+        });
+        made.map_err(failed(directory))?;
         let mut written = Vec::new();
         for (path, artifact) in self.outputs(directory) {
             let bytes = artifact.read().map_err(|source| BuildError::Read {

@@ -10,7 +10,7 @@ use crate::launcher;
 use crate::step::cpu::UnsupportedArgument;
 use crate::step::execute::ExecuteError;
 use crate::store::{EnsureError, OpenError};
-use crate::toolchain::NotFound;
+use crate::toolchain::{MissingTools, NotFound};
 
 /// Why a kernel was not built.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,9 @@ pub enum BuildError {
     /// There is no compiler.
     #[error(transparent)]
     Toolchain(#[from] NotFound),
+    /// There is not all of the AIE toolchain that the kernel needs.
+    #[error(transparent)]
+    AieToolchain(#[from] MissingTools),
     /// The cache directory can't be trusted or used.
     #[error(transparent)]
     Cache(#[from] OpenError),
@@ -121,11 +124,12 @@ impl BuildError {
             Self::Ensure(EnsureError::Execute(error)) => match error {
                 ExecuteError::Tool(failure) if failure.unusable => 3,
                 ExecuteError::Tool(_) | ExecuteError::Native { .. } => 1,
+                ExecuteError::ToolChanged { .. } => 3,
                 ExecuteError::WorkDirectory { .. } => 4,
                 ExecuteError::Interrupted => 130,
             },
             Self::Ensure(EnsureError::Temporary { .. }) | Self::Cache(_) | Self::Write { .. } => 4,
-            Self::Toolchain(_) => 3,
+            Self::Toolchain(_) | Self::AieToolchain(_) => 3,
             _ => 2,
         }
     }

@@ -6,29 +6,34 @@
 mod built;
 mod error;
 mod prepared;
+mod remembered;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use npu_runtime::Direction;
 
 pub use built::{Build, BuiltKernel};
 pub use error::{BuildError, KernelError};
 pub use prepared::{Prepared, Understood};
+use remembered::{LauncherOf, MAX_SOURCE, Plan};
 
-use crate::config::{CachePlace, Settings};
+use crate::config::{CachePlace, KernelSection, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
+use crate::recent::Recent;
 use crate::step::cpu::{self, March};
-use crate::step::run::{self, Runner};
-use crate::step::{self, Step};
+use crate::step::execute::ExecuteError;
+use crate::step::run::Runner;
+use crate::step::{self, Keyed, Step};
 use crate::store::layout::Layout;
-use crate::store::{Event, Observer, Store};
-use crate::toolchain::{Candidate, Llvm, Memo};
+use crate::store::{EnsureError, Event, Observer, Store};
+use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe};
 
 /// One kernel to build, and how.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The MLIR file.
     pub kernel: PathBuf,
@@ -57,6 +62,28 @@ impl Request {
             ..Self::default()
         }
     }
+
+    /// The request with what it leaves open filled in: from what the project file says of the
+    /// kernel, then from the settings.
+    #[must_use]
+    pub fn completed_by(self, settings: &Settings) -> Self {
+        let none = KernelSection::default();
+        let section = settings.kernel(&self.kernel).unwrap_or(&none);
+        let mut directions = section.directions.clone();
+        directions.extend(self.directions);
+        Self {
+            target: self.target.or(section.target).or(settings.target),
+            entry: self.entry.or_else(|| section.entry.clone()),
+            directions,
+            signature: self.signature.or_else(|| section.signature.clone()),
+            march: self
+                .march
+                .or_else(|| section.march.clone())
+                .or_else(|| settings.march.clone()),
+            keep_intermediates: self.keep_intermediates || settings.keep_intermediates,
+            ..self
+        }
+    }
 }
 
 /// What several builds share.
@@ -66,8 +93,7 @@ pub struct Session {
     settings: Settings,
     runner: Runner,
     memo: Mutex<Memo>,
-    /// Kept so that a cache in a temporary directory lives as long as the session.
-    _temporary: Option<tempfile::TempDir>,
+    plans: Recent<PathBuf, Plan>,
 }
 
 impl Session {
@@ -80,25 +106,17 @@ impl Session {
         interrupt: Interrupt,
         observe: Observer<'_>,
     ) -> Result<Self, BuildError> {
-        let mut temporary = None;
         let store = match &settings.cache {
             CachePlace::Disabled => Store::disabled(),
             CachePlace::Directory(root) => Store::open(root, settings.sharing, observe)?,
             CachePlace::Unknown => {
-                let directory = tempfile::Builder::new()
-                    .prefix("npu-build-")
-                    .tempdir()
-                    .map_err(|source| BuildError::Write {
-                        path: std::env::temp_dir(),
-                        source,
-                    })?;
-                observe(Event::Warning(format!(
-                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; caching in {} for this run only",
-                    directory.path().display()
-                )));
-                let store = Store::open(directory.path(), settings.sharing, observe)?;
-                temporary = Some(directory);
-                store
+                observe(Event::Warning(
+                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set: what is built now is not kept for the next run".into(),
+                ));
+                Store::temporary().map_err(|source| BuildError::Write {
+                    path: std::env::temp_dir(),
+                    source,
+                })?
             }
         };
         let tools = store.layout().map(Layout::tools);
@@ -109,9 +127,9 @@ impl Session {
                 interrupt,
             },
             memo: Mutex::new(memo),
+            plans: Recent::default(),
             store,
             settings,
-            _temporary: temporary,
         })
     }
 
@@ -137,19 +155,42 @@ impl Session {
     ///
     /// # Errors
     /// Every candidate with the reason why it won't do.
-    pub fn llvm(&self) -> Result<Llvm, BuildError> {
+    pub fn llvm(&self) -> Result<Arc<Llvm>, BuildError> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = Llvm::discover(&self.settings.llvm, &mut memo, &run::probe);
+        let found = Llvm::discover(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
-        Ok(found?)
+        Ok(self.unless_interrupted(found)??)
+    }
+
+    /// The AIE toolchain that the settings lead to, as far as it is there.
+    ///
+    /// # Errors
+    /// When the session was interrupted meanwhile.
+    pub fn aie_tools(&self) -> Result<Arc<AieTools>, BuildError> {
+        let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = AieTools::discover(&self.settings.aie, &mut memo, &self.probe());
+        memo.save();
+        self.unless_interrupted(found)
+    }
+
+    fn unless_interrupted<T>(&self, found: T) -> Result<T, BuildError> {
+        if self.interrupt().is_raised() {
+            return Err(EnsureError::from(ExecuteError::Interrupted).into());
+        }
+        Ok(found)
     }
 
     /// Every place where an MLIR/LLVM installation was looked for, and what is there.
     pub fn llvm_candidates(&self) -> Vec<Candidate> {
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &run::probe);
+        let candidates = Llvm::candidates(&self.settings.llvm, &mut memo, &self.probe());
         memo.save();
         candidates
+    }
+
+    /// How tools are asked about themselves.
+    fn probe(&self) -> impl Probe {
+        |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments)
     }
 
     /// The step that makes a kernel's artifact, ready to be keyed or run.
@@ -157,6 +198,15 @@ impl Session {
     /// # Errors
     /// When there is no toolchain for the target, or it can't take the kernel.
     pub fn compile_step(&self, prepared: &Prepared, request: &Request) -> Result<Step, BuildError> {
+        self.compile_with(prepared, request).map(|(step, _)| step)
+    }
+
+    /// The same, and the tools that it uses.
+    fn compile_with(
+        &self,
+        prepared: &Prepared,
+        request: &Request,
+    ) -> Result<(Step, Arc<Llvm>), BuildError> {
         let refuse = |error: KernelError| error.at(&request.kernel);
         let kernels = prepared.understood.kernels.as_slice();
         let (Target::Cpu, [kernel, ..]) = (prepared.target, kernels) else {
@@ -174,6 +224,7 @@ impl Session {
             march: request.march.clone().unwrap_or_default(),
             keep_intermediates: request.keep_intermediates,
         })
+        .map(|step| (step, tools))
         .map_err(|error| refuse(error.into()))
     }
 
@@ -190,7 +241,7 @@ impl Session {
         let links = prepared.understood.module.link_files.iter();
         let mut files: Vec<_> = links.map(|file| directory.join(file)).collect();
         if prepared.target == Target::Cpu {
-            files.extend(self.llvm()?.tools().map(|tool| tool.path.clone()));
+            files.extend(self.llvm()?.files().map(Path::to_owned));
         }
         Ok(files)
     }
@@ -200,15 +251,15 @@ impl Session {
     /// # Errors
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
-        let prepared = Prepared::new(request)?;
-        let compile = self.compile_step(&prepared, request)?;
-        let ensure = |step: &Step| {
+        let started = Instant::now();
+        let plan = self.plan(request)?;
+        let ensure = |step: &Keyed| {
             self.store
                 .ensure(step, request.refresh, &self.runner, observe)
         };
-        let compiled = ensure(&compile)?;
+        let compiled = ensure(&plan.compile)?;
         // One artifact for all kernels of the file: the first output of the compile step.
-        let kernels = prepared.understood.kernels.iter().zip(&compiled.artifacts);
+        let kernels = (plan.prepared.understood.kernels.iter()).zip(&compiled.artifacts);
         let kernels: Vec<_> = kernels
             .map(|(kernel, artifact)| BuiltKernel {
                 file_name: launcher::artifact_file_name(
@@ -221,19 +272,46 @@ impl Session {
                 artifact: artifact.clone(),
             })
             .collect();
-        let step = step::launcher::launcher(
-            &compile.subject,
-            compile.target,
-            &launcher_request(&kernels, compile.target),
-        )
-        .map_err(|error| KernelError::from(error).at(&request.kernel))?;
-        let launcher = ensure(&step)?;
+        let launcher = plan.launcher.get_or_plan(&compiled.artifacts, || {
+            let compile = plan.compile.step();
+            let request = launcher_request(&kernels, compile.target);
+            step::launcher::launcher(&compile.subject, compile.target, &request).map(Keyed::from)
+        });
+        let launcher = launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?;
+        let launcher = ensure(&launcher)?;
         Ok(Build {
             source: request.kernel.clone(),
-            target: prepared.target,
+            target: plan.prepared.target,
             kernels,
             steps: vec![compiled, launcher],
+            elapsed: started.elapsed(),
         })
+    }
+
+    /// What is to be done for `request`; the plan of an earlier build if nothing has changed since.
+    fn plan(&self, request: &Request) -> Result<Arc<Plan>, BuildError> {
+        let source = prepared::read(&request.kernel)?;
+        if let Some(plan) = self.plans.get(&request.kernel)
+            && plan.source == source
+            && plan.request == *request
+            && Arc::ptr_eq(&plan.tools, &self.llvm()?)
+        {
+            return Ok(plan);
+        }
+        let prepared = Prepared::of(request, &source)?;
+        let (compile, tools) = self.compile_with(&prepared, request)?;
+        let plan = Arc::new(Plan {
+            request: request.clone(),
+            source,
+            tools,
+            prepared,
+            compile: compile.into(),
+            launcher: LauncherOf::default(),
+        });
+        if plan.source.len() <= MAX_SOURCE {
+            self.plans.put(request.kernel.clone(), Arc::clone(&plan));
+        }
+        Ok(plan)
     }
 }
 

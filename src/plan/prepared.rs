@@ -38,7 +38,12 @@ impl Prepared {
     /// # Errors
     /// Everything that is wrong with the request itself.
     pub fn new(request: &Request) -> Result<Self, BuildError> {
-        let understood = Understood::new(request)?;
+        Self::of(request, &read(&request.kernel)?)
+    }
+
+    /// The same for a file that has been read already.
+    pub(super) fn of(request: &Request, source: &[u8]) -> Result<Self, BuildError> {
+        let understood = Understood::of(request, source)?;
         let target = understood
             .settle_target(request.target)
             .map_err(|error| error.at(&request.kernel))?;
@@ -52,12 +57,15 @@ impl Understood {
     /// # Errors
     /// Everything that is wrong with the file, or contradicts it.
     pub fn new(request: &Request) -> Result<Self, BuildError> {
-        let bytes = read(&request.kernel)?;
-        Self::scan(request, &bytes).map_err(|error| error.at(&request.kernel))
+        Self::of(request, &read(&request.kernel)?)
+    }
+
+    fn of(request: &Request, source: &[u8]) -> Result<Self, BuildError> {
+        Self::scan(request, source).map_err(|error| error.at(&request.kernel))
     }
 
     fn scan(request: &Request, bytes: &[u8]) -> Result<Self, KernelError> {
-        let module = Module::scan(bytes)?;
+        let (module, text) = Module::read(bytes)?;
         let selected = module.select(request.entry.as_deref())?;
         let mut kernels: Vec<_> = selected.into_iter().cloned().collect();
         // The user's word on a kernel's arguments beats what was inferred.
@@ -69,8 +77,6 @@ impl Understood {
                 kernel.set_direction(name, *direction)?;
             }
         }
-        // The scan has found the text to be UTF-8.
-        let text = Canonical::of(&String::from_utf8_lossy(bytes));
         Ok(Self {
             module,
             text: Arc::new(text),
@@ -87,7 +93,8 @@ impl Understood {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
+/// The bytes of a kernel's file.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     let failed = |source| BuildError::Read {
         path: path.to_owned(),
         source,

@@ -6,14 +6,17 @@
 
 mod call;
 mod host;
+mod reserved;
 
+use std::borrow::Cow;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use npu_runtime::Signature;
 
 use super::material::Value;
 use super::{Argument, Command, Input, Kind, Origin, Output, Step, Work};
+use crate::kernel::rename;
 use crate::kernel::types::Type;
 use crate::toolchain::{Llvm, Tool};
 pub use call::UnsupportedArgument;
@@ -23,9 +26,9 @@ pub use call::UnsupportedArgument;
 const VERSION: u32 = 1;
 
 /// The lowering of triton-shared's CPU backend, which takes what `triton-shared-opt` emits. The
-/// order matters: each pass leaves what a later one expects.
+/// order matters: each pass leaves what a later one expects. Its first pass, linalg to affine loops,
+/// is left out: it refuses sizes that are computed in a loop, and plain loops give the same code.
 const PASSES: &[&str] = &[
-    "--convert-linalg-to-affine-loops",
     "--eliminate-empty-tensors",
     "--empty-tensor-to-alloc-tensor",
     "--one-shot-bufferize=allow-return-allocs-from-loops=true",
@@ -57,7 +60,11 @@ const DIALECT: &str = "kernel.llvm.mlir";
 const IR: &str = "kernel.ll";
 
 /// The part of `call.inc`'s counterpart that is the same for every kernel.
-const ENTRY: &str = include_str!("../../templates/cpu_entry.c");
+/// Digested once, however many kernels a process builds.
+static ENTRY: LazyLock<Input> = LazyLock::new(|| {
+    let text = include_bytes!("../../templates/cpu_entry.c");
+    Input::new("cpu_entry.c", text.as_slice())
+});
 
 /// Which machine the object is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,8 +118,9 @@ pub struct Request<'a> {
 /// # Errors
 /// When an argument can't be passed by the C calling convention that the lowering gives the kernel.
 pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
-    let call = call::generate(request.signature, request.types)?;
-    let source = Input::new(SOURCE, request.origin.text.text.as_bytes());
+    let (text, symbol) = named_apart(&request.origin.text.text, &request.signature.name);
+    let call = call::generate(request.signature, request.types, &symbol)?;
+    let source = Input::new(SOURCE, text.as_bytes());
     let mut facts = Vec::new();
     if request.march == March::Native {
         facts.push(("host_cpu", Value::Sha256(host::cpu_identity())));
@@ -124,7 +132,7 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         target: "cpu",
         inputs: vec![
             source.from_user(request.origin.clone()),
-            Input::new("cpu_entry.c", ENTRY.as_bytes()),
+            ENTRY.clone(),
             Input::new("call.inc", call.into_bytes()),
         ],
         // Messages in English, temporary files in the work directory.
@@ -133,6 +141,17 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         work: Work::Commands(commands(request)),
         outputs: outputs(request.keep_intermediates),
     })
+}
+
+/// The kernel's text and name, the name changed where compiled code would call the kernel by it.
+fn named_apart<'a>(text: &'a str, name: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
+    let renamed = reserved::is_reserved(name)
+        .then(|| rename(text, name))
+        .flatten();
+    match renamed {
+        Some((text, name)) => (text.into(), name.into()),
+        None => (text.into(), name.into()),
+    }
 }
 
 fn commands(request: &Request<'_>) -> Vec<Command> {
@@ -154,9 +173,10 @@ fn commands(request: &Request<'_>) -> Vec<Command> {
         March::Named(name) => link.push(Argument::Text(format!("-march={name}"))),
     }
     // Nothing is linked that the key does not know: no start files (a kernel has no constructors),
-    // and of libraries the support archive by its content and glibc, which is only referred to. The module has no target triple of its own, which clang would warn about. A symbol
-    // that nobody defines is an error now, not when the object is loaded; one that the module
-    // defines is never taken from the host program.
+    // and of libraries the support archive by its content and glibc, which is only referred to. The
+    // module has no target triple of its own, which clang would warn about. A symbol that nobody
+    // defines is an error now, not when the object is loaded; one that the module defines is never
+    // taken from the host program.
     link.extend(texts(&[
         "--no-default-config",
         "-Wno-override-module",
@@ -180,15 +200,42 @@ fn commands(request: &Request<'_>) -> Vec<Command> {
     let command = |tool: &Arc<Tool>, arguments| Command {
         tool: Arc::clone(tool),
         arguments,
+        explain: |_| None,
     };
     vec![
         command(&tools.mlir_opt, lower),
-        command(
-            &tools.mlir_translate,
-            texts(&["--mlir-to-llvmir", DIALECT, "-o", IR]),
-        ),
+        Command {
+            explain: not_lowered,
+            ..command(
+                &tools.mlir_translate,
+                texts(&["--mlir-to-llvmir", DIALECT, "-o", IR]),
+            )
+        },
         command(&tools.clang, link),
     ]
+}
+
+/// What is left of other dialects after the passes is refused by mlir-translate, at a line of a file
+/// that the user has never seen: names the operation instead.
+fn not_lowered(printed: &str) -> Option<String> {
+    // As mlir-translate words it: an operation without a translation, of a dialect without one, in
+    // the dialect's own form, and in the generic one.
+    const BEFORE: [&str; 4] = [
+        "LLVM Translation failed for operation: ",
+        "registration for dialect for op: ",
+        " not found for custom op '",
+        "error: unregistered operation '",
+    ];
+    let after = BEFORE
+        .iter()
+        .find_map(|before| printed.split_once(before))?
+        .1;
+    let name = after.split(|c: char| !(c.is_ascii_alphanumeric() || "._$-".contains(c)));
+    let name = name.into_iter().next().filter(|name| !name.is_empty())?;
+    Some(format!(
+        "no pass of the cpu target lowers '{name}': write the kernel with operations of linalg, \
+         tensor, memref, arith, math, scf, affine and vector"
+    ))
 }
 
 fn outputs(keep_intermediates: bool) -> Vec<Output> {

@@ -9,8 +9,11 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
+use super::retell::retell;
 use super::run::{Invocation, RunError, Runner};
-use super::{Argument, Command, Input, NativeWork, Output, Step, Work};
+use super::{Argument, Command, NativeWork, Output, Step, Work};
 use crate::digest::Digest;
 
 /// How many of a tool's last lines an error repeats.
@@ -62,6 +65,14 @@ pub enum ExecuteError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A tool was exchanged while it ran, so that what it made belongs to no key.
+    #[error("{subject}: {} or one of its libraries was changed while the kernel was compiled; build again when the installation is done", tool.display())]
+    ToolChanged {
+        /// What was worked on.
+        subject: String,
+        /// The tool.
+        tool: PathBuf,
+    },
     /// A signal said to stop.
     #[error("interrupted")]
     Interrupted,
@@ -69,12 +80,14 @@ pub enum ExecuteError {
 
 /// A tool that refused its input, crashed, hung, or only pretended to have worked.
 #[derive(Debug, thiserror::Error)]
-#[error("{subject}: {cause}")]
+#[error("{subject}: {cause}{}", explanation.as_ref().map_or_else(String::new, |text| format!("; {text}")))]
 pub struct ToolFailure {
-    /// The kernel.
+    /// The user's file, or the kernel.
     pub subject: String,
     /// What went wrong, in words.
     pub cause: String,
+    /// What that means in the user's terms, if it is known.
+    pub explanation: Option<String>,
     /// Whether the tool could not even be started.
     pub unusable: bool,
     /// The command line, as one would type it.
@@ -85,6 +98,14 @@ pub struct ToolFailure {
     pub log: String,
     /// Where the full log was saved, once it was.
     pub log_path: Option<PathBuf>,
+}
+
+/// A command that was started.
+struct Started<'a> {
+    command: &'a Command,
+    invocation: Invocation,
+    /// Where in the log begins what it printed.
+    printed_from: u64,
 }
 
 /// Runs `step` in `directory`, which must exist and be empty. `observe` is told each command line
@@ -177,31 +198,29 @@ fn run_commands(
             .metadata()
             .map_err(|source| unusable(&log_path, source))?
             .len();
-        let started = Instant::now();
+        let start = Instant::now();
         let result = runner.run(&invocation, directory, &log);
-        durations.push((command.tool.name, started.elapsed()));
+        durations.push((command.tool.name, start.elapsed()));
+        let started = Started {
+            command,
+            invocation,
+            printed_from,
+        };
         if let Err(error) = result {
-            return Err(failure(step, &invocation, error, &mut log, printed_from));
+            return Err(started.failure(step, error, &mut log));
         }
-        last = Some((invocation, printed_from));
+        last = Some(started);
     }
     let mut outputs = Vec::with_capacity(step.outputs.len());
     for output in &step.outputs {
         match collect(output, directory) {
             Ok(file) => outputs.push(file),
             Err(problem) => {
-                let Some((invocation, printed_from)) = &last else {
+                let Some(started) = &last else {
                     return Err(unusable(directory, io::ErrorKind::NotFound.into()));
                 };
                 let cause = format!("the tools reported success, but {problem}");
-                return Err(tool_failure(
-                    step,
-                    invocation,
-                    cause,
-                    false,
-                    &mut log,
-                    *printed_from,
-                ));
+                return Err(started.tool_failure(step, cause, false, &mut log));
             }
         }
     }
@@ -254,61 +273,57 @@ impl Command {
     }
 }
 
-fn failure(
-    step: &Step,
-    invocation: &Invocation,
-    error: RunError,
-    log: &mut File,
-    printed_from: u64,
-) -> ExecuteError {
-    let unusable = matches!(error, RunError::Start { .. });
-    match error {
-        RunError::Interrupted => ExecuteError::Interrupted,
-        error => tool_failure(
-            step,
-            invocation,
-            error.to_string(),
-            unusable,
-            log,
-            printed_from,
-        ),
+impl Started<'_> {
+    fn failure(&self, step: &Step, error: RunError, log: &mut File) -> ExecuteError {
+        let unusable = matches!(error, RunError::Start { .. });
+        match error {
+            RunError::Interrupted => ExecuteError::Interrupted,
+            error => self.tool_failure(step, error.to_string(), unusable, log),
+        }
     }
-}
 
-fn tool_failure(
-    step: &Step,
-    invocation: &Invocation,
-    cause: String,
-    unusable: bool,
-    log: &mut File,
-    printed_from: u64,
-) -> ExecuteError {
-    let text = read_log(log);
-    let printed = usize::try_from(printed_from)
-        .ok()
-        .and_then(|from| text.get(from..))
-        .unwrap_or(&text);
-    if printed.contains("No space left on device") || printed.contains("Disk quota exceeded") {
-        return ExecuteError::WorkDirectory {
-            path: PathBuf::from(step.kind.name()),
-            source: io::ErrorKind::StorageFull.into(),
-        };
+    fn tool_failure(
+        &self,
+        step: &Step,
+        cause: String,
+        unusable: bool,
+        log: &mut File,
+    ) -> ExecuteError {
+        let text = read_log(log);
+        let printed = usize::try_from(self.printed_from)
+            .ok()
+            .and_then(|from| text.get(from..))
+            .unwrap_or(&text);
+        let full = [
+            ("No space left on device", Errno::NOSPC),
+            ("Disk quota exceeded", Errno::DQUOT),
+        ];
+        if let Some((_, errno)) = full.iter().find(|(text, _)| printed.contains(text)) {
+            return ExecuteError::WorkDirectory {
+                path: PathBuf::from(step.kind.name()),
+                source: (*errno).into(),
+            };
+        }
+        let explanation = (self.command.explain)(printed);
+        let printed = retell(printed, &step.inputs);
+        let lines: Vec<_> = printed.lines().collect();
+        let tail = lines[lines.len().saturating_sub(TAIL_LINES)..]
+            .iter()
+            .map(|line| (*line).to_owned())
+            .collect();
+        ExecuteError::Tool(Box::new(ToolFailure {
+            subject: step
+                .source()
+                .map_or_else(|| step.subject.clone(), |path| path.display().to_string()),
+            cause,
+            explanation,
+            unusable,
+            command: self.invocation.shell(),
+            tail,
+            log: retell(&text, &step.inputs),
+            log_path: None,
+        }))
     }
-    let printed = retell(printed, &step.inputs);
-    let lines: Vec<_> = printed.lines().collect();
-    let tail = lines[lines.len().saturating_sub(TAIL_LINES)..]
-        .iter()
-        .map(|line| (*line).to_owned())
-        .collect();
-    ExecuteError::Tool(Box::new(ToolFailure {
-        subject: step.subject.clone(),
-        cause,
-        unusable,
-        command: invocation.shell(),
-        tail,
-        log: retell(&text, &step.inputs),
-        log_path: None,
-    }))
 }
 
 /// The log so far; of a long one its beginning and its end. Reading never fails a build.
@@ -333,43 +348,4 @@ fn read_log(log: &mut File) -> String {
         length - LOG_LIMIT,
         String::from_utf8_lossy(&tail)
     )
-}
-
-/// Puts the user's file and line wherever the text speaks of a staged input: `kernel.mlir:3:5` and
-/// MLIR's other form, `"kernel.mlir":3:5`.
-fn retell(text: &str, inputs: &[Input]) -> String {
-    let mut told = text.to_owned();
-    for input in inputs {
-        let Some(origin) = &input.origin else {
-            continue;
-        };
-        let mut result = String::with_capacity(told.len());
-        let mut rest = told.as_str();
-        while let Some(at) = rest.find(input.name) {
-            let (before, found) = rest.split_at(at);
-            result.push_str(before);
-            rest = &found[input.name.len()..];
-            let quote = if rest.starts_with("\":") { "\"" } else { "" };
-            let numbers = &rest[quote.len()..];
-            let line = numbers.strip_prefix(':').and_then(|numbers| {
-                let digits = numbers.bytes().take_while(u8::is_ascii_digit).count();
-                let (line, after) = numbers.split_at(digits);
-                Some((line.parse().ok()?, after))
-            });
-            // A command line mentions the staged name without a line: that one stays.
-            let Some((line, after)) = line else {
-                result.push_str(input.name);
-                continue;
-            };
-            result.push_str(&format!(
-                "{}{quote}:{}",
-                origin.path.display(),
-                origin.text.original_line(line)
-            ));
-            rest = after;
-        }
-        result.push_str(rest);
-        told = result;
-    }
-    told
 }

@@ -9,10 +9,11 @@ pub mod cpu;
 pub mod execute;
 pub mod launcher;
 pub mod material;
+mod retell;
 pub mod run;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::digest::Digest;
@@ -41,6 +42,36 @@ pub struct Step {
     pub work: Work,
     /// What the work must leave behind.
     pub outputs: Vec<Output>,
+}
+
+/// A step and its key, which is computed once.
+#[derive(Clone, Debug)]
+pub struct Keyed {
+    step: Step,
+    key: Digest,
+}
+
+impl Keyed {
+    /// The step.
+    #[must_use]
+    pub fn step(&self) -> &Step {
+        &self.step
+    }
+
+    /// What names its entry.
+    #[must_use]
+    pub fn key(&self) -> &Digest {
+        &self.key
+    }
+}
+
+impl From<Step> for Keyed {
+    fn from(step: Step) -> Self {
+        Self {
+            key: step.material().key(),
+            step,
+        }
+    }
 }
 
 /// The kinds of steps.
@@ -131,6 +162,8 @@ pub struct Command {
     pub tool: Arc<Tool>,
     /// Its arguments, without the program's name.
     pub arguments: Vec<Argument>,
+    /// Says what it means, in the user's terms, when the program fails after printing this.
+    pub explain: fn(&str) -> Option<String>,
 }
 
 /// One argument of a command.
@@ -188,6 +221,13 @@ impl Step {
         let outputs = self.outputs.iter().map(|output| output.name.to_owned());
         material.push("outputs", Value::List(outputs.collect()));
         material
+    }
+
+    /// The user's file that the step works on, if it works on one.
+    #[must_use]
+    pub fn source(&self) -> Option<&Path> {
+        let origins = self.inputs.iter().filter_map(|input| input.origin.as_ref());
+        origins.map(|origin| &*origin.path).next()
     }
 
     /// The tools that the step executes, each once, in the order of their first use.

@@ -114,11 +114,7 @@ impl Runner {
             .unchecked()
             .start()
             .map_err(start_error)?;
-        let group = handle
-            .pids()
-            .first()
-            .and_then(|pid| i32::try_from(*pid).ok().and_then(Pid::from_raw));
-        let guarded = group.map(|group| self.interrupt.guard(group));
+        let guarded = group(&handle).map(|group| self.interrupt.guard(group));
 
         let deadline = self
             .timeout
@@ -134,6 +130,46 @@ impl Runner {
         }
         handle.wait().map_err(start_error)?;
         self.verdict(invocation, finished)
+    }
+
+    /// Asks a tool something about itself (`--version`) and returns what it printed on both streams.
+    ///
+    /// # Errors
+    /// When it can't be started, fails, has not answered within ten seconds, or we are to stop.
+    pub fn probe(&self, program: &Path, arguments: &[&str]) -> io::Result<String> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        self.interrupt.arm();
+        if self.interrupt.is_raised() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let handle = duct::cmd(program, arguments)
+            .dir("/")
+            .full_env(std::iter::empty::<(&str, &str)>())
+            .stdin_null()
+            .stderr_to_stdout()
+            .stdout_capture()
+            .before_spawn(own_group)
+            .unchecked()
+            .start()?;
+        let guarded = group(&handle).map(|group| self.interrupt.guard(group));
+        let answered = handle.wait_timeout(PATIENCE)?.is_some();
+        if let Some(guarded) = &guarded {
+            guarded.kill();
+        }
+        if !answered {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer within {} s", PATIENCE.as_secs()),
+            ));
+        }
+        let output = handle.wait()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            Ok(text)
+        } else {
+            let last = text.lines().last().unwrap_or_default();
+            Err(io::Error::other(format!("{}: {last}", output.status)))
+        }
     }
 
     fn verdict(
@@ -162,35 +198,10 @@ impl Runner {
     }
 }
 
-/// Asks a tool something about itself (`--version`) and returns what it printed on both streams.
-///
-/// # Errors
-/// When it can't be started, fails, or has not answered within ten seconds.
-pub fn probe(program: &Path, arguments: &[&str]) -> io::Result<String> {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let handle = duct::cmd(program, arguments)
-        .dir("/")
-        .full_env(std::iter::empty::<(&str, &str)>())
-        .stdin_null()
-        .stderr_to_stdout()
-        .stdout_capture()
-        .before_spawn(own_group)
-        .unchecked()
-        .start()?;
-    let Some(output) = handle.wait_timeout(PATIENCE)? else {
-        handle.kill()?;
-        return Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("no answer within {} s", PATIENCE.as_secs()),
-        ));
-    };
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() {
-        Ok(text)
-    } else {
-        let last = text.lines().last().unwrap_or_default();
-        Err(io::Error::other(format!("{}: {last}", output.status)))
-    }
+/// The process group that `own_group` made.
+fn group(handle: &duct::Handle) -> Option<Pid> {
+    let leader = *handle.pids().first()?;
+    i32::try_from(leader).ok().and_then(Pid::from_raw)
 }
 
 /// Makes the child the leader of a process group, and lets it die with the thread that waits for

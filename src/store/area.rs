@@ -11,6 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::lock::{self, Lock};
+use super::{Sharing, open};
 
 /// The name of the lock in an area.
 const LOCK: &str = "lock";
@@ -23,8 +24,8 @@ pub struct Area {
 }
 
 impl Area {
-    /// Makes an area below `parent`.
-    pub fn new(parent: &Path) -> io::Result<Self> {
+    /// Makes an area below `parent`, whose entry is for those that `sharing` names.
+    pub fn new(parent: &Path, sharing: Sharing) -> io::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("build-")
             .tempdir_in(parent)?;
@@ -37,7 +38,7 @@ impl Area {
             _lock: lock,
         };
         fs::create_dir(area.work())?;
-        fs::create_dir(area.entry())?;
+        open::create(&area.entry(), sharing, false)?;
         Ok(area)
     }
 

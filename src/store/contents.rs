@@ -1,14 +1,14 @@
 //! What is in the cache, and emptying it.
 
 use std::fs;
-use std::io;
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use walkdir::WalkDir;
 
 use super::layout::{Layout, MANIFEST};
-use super::lock::{self, LockError, Mode};
+use super::lock::{self, LockError, LockEvent, Mode};
 use super::manifest::Manifest;
 use super::{Cache, Store};
 use crate::digest::Digest;
@@ -42,6 +42,22 @@ pub struct Cleared {
     pub bytes: u64,
 }
 
+/// Why the cache was not emptied, or not wholly.
+#[derive(Debug, thiserror::Error)]
+pub enum ClearError {
+    /// There was no waiting for builds that run.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Something can't be deleted.
+    #[error("can't delete what is in {}: {source}", path.display())]
+    Delete {
+        /// The directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
 impl Store {
     /// The entries that can be read, in no particular order, one at a time.
     pub fn list(&self) -> impl Iterator<Item = Listed> {
@@ -52,22 +68,33 @@ impl Store {
         })
     }
 
-    /// Deletes everything but the locks, once nobody builds any more.
+    /// Deletes everything but the locks, once nobody builds any more; `on_wait` is called if
+    /// somebody still does.
     ///
     /// # Errors
-    /// When something can't be deleted, or the wait for running builds was interrupted.
-    pub fn clear(&self, interrupt: &Interrupt) -> Result<Cleared, LockError> {
+    /// See [`ClearError`].
+    pub fn clear(&self, interrupt: &Interrupt, on_wait: &dyn Fn()) -> Result<Cleared, ClearError> {
         match &self.cache {
-            Some(cache) => cache.clear(interrupt),
+            Some(cache) => {
+                interrupt.arm();
+                cache.clear(interrupt, on_wait)
+            }
             None => Ok(Cleared::default()),
         }
     }
 }
 
 impl Cache {
-    fn clear(&self, interrupt: &Interrupt) -> Result<Cleared, LockError> {
+    fn clear(&self, interrupt: &Interrupt, on_wait: &dyn Fn()) -> Result<Cleared, ClearError> {
         let root_lock = self.layout.root_lock();
-        let _lock = lock::acquire(&root_lock, Mode::Exclusive, interrupt, &|_| {})?;
+        // Builds share the lock, so it does not say whose they are.
+        let on_event = |event| {
+            if matches!(event, LockEvent::Waiting(_)) {
+                on_wait();
+            }
+        };
+        let exclusive = Mode::Exclusive;
+        let _lock = lock::acquire(&root_lock, exclusive, self.sharing, interrupt, &on_event)?;
         let mut cleared = Cleared::default();
         for directory in deletable(&self.layout) {
             let files = WalkDir::new(&directory).into_iter().filter_map(Result::ok);
@@ -75,7 +102,7 @@ impl Cache {
                 cleared.bytes += file.metadata().map_or(0, |metadata| metadata.len());
                 cleared.entries += u64::from(file.file_name() == MANIFEST && file.depth() == 3);
             }
-            empty(&directory).map_err(|source| LockError::Io {
+            empty(&directory).map_err(|source| ClearError::Delete {
                 path: directory,
                 source,
             })?;
@@ -86,7 +113,7 @@ impl Cache {
 
 /// Directories whose contents may go while nobody builds. The locks stay: a lock file that is
 /// deleted while somebody waits for it protects nothing.
-fn deletable(layout: &Layout) -> [std::path::PathBuf; 5] {
+fn deletable(layout: &Layout) -> [PathBuf; 5] {
     [
         layout.entries(),
         layout.work(),
@@ -97,7 +124,12 @@ fn deletable(layout: &Layout) -> [std::path::PathBuf; 5] {
 }
 
 fn empty(directory: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
+    let entries = match fs::read_dir(directory) {
+        // It has been deleted by hand, which is as good.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             fs::remove_dir_all(entry.path())?;

@@ -1,10 +1,10 @@
 //! Reading an entry: nothing of it is believed before its content has been checked.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
@@ -12,7 +12,9 @@ use tempfile::TempDir;
 
 use super::layout::{Layout, MANIFEST};
 use super::manifest::{ArtifactRecord, Head};
+use super::verified::Verified;
 use crate::digest::Digest;
+use crate::recent::Recent;
 use crate::step::Step;
 
 /// Manifests are a few kilobytes; a larger file is not one of ours.
@@ -32,7 +34,17 @@ pub struct Artifact {
     /// Of the content.
     pub digest: Digest,
     /// Where it could not go into the cache: what deletes it in the end.
-    pub(super) _temporary: Option<Arc<TempDir>>,
+    pub(super) temporary: Option<Arc<Temporary>>,
+}
+
+/// A directory that is deleted with the last artifact in it, unless it is kept.
+#[derive(Debug)]
+pub(super) struct Temporary(Mutex<Option<TempDir>>);
+
+impl From<TempDir> for Temporary {
+    fn from(directory: TempDir) -> Self {
+        Self(Mutex::new(Some(directory)))
+    }
 }
 
 /// What was found under a key.
@@ -47,13 +59,21 @@ pub enum Lookup {
 }
 
 impl Artifact {
+    /// Lets the file outlive the process where it would be deleted with this value. Gives the
+    /// directory that somebody else has to delete now, once for all artifacts in it.
+    #[must_use]
+    pub fn keep(&self) -> Option<PathBuf> {
+        let Temporary(directory) = self.temporary.as_deref()?;
+        let mut directory = directory.lock().unwrap_or_else(PoisonError::into_inner);
+        directory.take().map(TempDir::keep)
+    }
+
     /// The content, checked against the digest as it is read.
     ///
     /// # Errors
     /// When it can't be read, or has changed since it was verified.
     pub fn read(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        open(&self.path, self.size)?.read_to_end(&mut bytes)?;
+        let bytes = read_whole(&self.path, self.size)?;
         if Digest::of(&bytes) == self.digest {
             Ok(bytes)
         } else {
@@ -65,12 +85,17 @@ impl Artifact {
     }
 }
 
-/// Looks `step` up and verifies what is there.
-pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
+/// Looks `step` up and verifies what is there, with `known` from earlier lookups.
+pub(super) fn lookup(
+    layout: &Layout,
+    key: &Digest,
+    step: &Step,
+    known: &Recent<Digest, Verified>,
+) -> Lookup {
     let directory = layout.entry(key);
     let manifest = directory.join(MANIFEST);
-    let mut file = match open_regular(&manifest) {
-        Ok(file) => file,
+    let (file, metadata) = match open_regular(&manifest) {
+        Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return if fs::symlink_metadata(&directory).is_ok() {
                 Lookup::Damaged(format!("{MANIFEST} is missing"))
@@ -80,9 +105,14 @@ pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
         }
         Err(error) => return Lookup::Damaged(format!("{MANIFEST}: {error}")),
     };
-    match verify(&directory, &mut file, key, step) {
+    let bytes = read_limited(&file, &metadata).map_err(|error| error.to_string());
+    let verified = bytes.and_then(|bytes| match known.get(key) {
+        Some(verified) if verified.is_still(&bytes) => Ok(verified.artifacts.clone()),
+        _ => verify(&directory, bytes, key, step, known),
+    });
+    match verified {
         Ok(artifacts) => {
-            mark_used(&file);
+            mark_used(&file, &metadata);
             Lookup::Hit(artifacts)
         }
         // Somebody took the entry away while we read it.
@@ -93,11 +123,12 @@ pub fn lookup(layout: &Layout, key: &Digest, step: &Step) -> Lookup {
 
 fn verify(
     directory: &Path,
-    manifest: &mut File,
+    manifest: Vec<u8>,
     key: &Digest,
     step: &Step,
+    known: &Recent<Digest, Verified>,
 ) -> Result<Vec<Artifact>, String> {
-    let head = read_head(manifest)?;
+    let head = Head::parse(&manifest).map_err(|error| error.to_string())?;
     if head.key != *key {
         return Err(format!("the manifest belongs to key {}", head.key.short()));
     }
@@ -108,34 +139,41 @@ fn verify(
             "the manifest lists {named:?} instead of {declared:?}"
         ));
     }
+    let is_small = Verified::takes(&manifest, &head.artifact);
+    let mut contents = Vec::with_capacity(head.artifact.len());
     let outputs = step.outputs.iter().zip(&head.artifact);
-    outputs
-        .map(|(output, record)| {
-            let path = directory.join(output.name);
-            check(&path, record).map_err(|reason| format!("{}: {reason}", output.name))?;
-            Ok(Artifact {
-                name: output.name,
-                path,
-                size: record.size,
-                digest: record.sha256,
-                _temporary: None,
-            })
+    let artifacts = outputs.map(|(output, record)| {
+        let path = directory.join(output.name);
+        let content = check(&path, record, is_small);
+        contents.extend(content.map_err(|reason| format!("{}: {reason}", output.name))?);
+        Ok(Artifact {
+            name: output.name,
+            path,
+            size: record.size,
+            digest: record.sha256,
+            temporary: None,
         })
-        .collect()
-}
-
-fn read_head(manifest: &mut File) -> Result<Head, String> {
-    let bytes = read_limited(manifest).map_err(|error| error.to_string())?;
-    Head::parse(&bytes).map_err(|error| error.to_string())
+    });
+    let artifacts: Vec<_> = artifacts.collect::<Result<_, String>>()?;
+    if is_small {
+        let verified = Verified {
+            manifest,
+            contents,
+            artifacts: artifacts.clone(),
+        };
+        known.put(*key, Arc::new(verified));
+    }
+    Ok(artifacts)
 }
 
 /// The bytes of the manifest at `path`.
 pub(super) fn read_manifest(path: &Path) -> io::Result<Vec<u8>> {
-    read_limited(&mut open_regular(path)?)
+    let (file, metadata) = open_regular(path)?;
+    read_limited(&file, &metadata)
 }
 
-fn read_limited(manifest: &mut File) -> io::Result<Vec<u8>> {
-    let length = manifest.metadata()?.len();
+fn read_limited(manifest: &File, metadata: &Metadata) -> io::Result<Vec<u8>> {
+    let length = metadata.len();
     if length > MANIFEST_LIMIT {
         return Err(io::Error::new(
             ErrorKind::InvalidData,
@@ -143,28 +181,45 @@ fn read_limited(manifest: &mut File) -> io::Result<Vec<u8>> {
         ));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    manifest.take(MANIFEST_LIMIT).read_to_end(&mut bytes)?;
+    manifest.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Compares size and content of the file at `path` with what is promised.
-fn check(path: &Path, record: &ArtifactRecord) -> Result<(), String> {
-    let file = open(path, record.size).map_err(|error| match error.kind() {
+/// Compares size and content of the file at `path` with what is promised. Gives the content if it
+/// is `wanted`.
+fn check(path: &Path, record: &ArtifactRecord, wanted: bool) -> Result<Option<Vec<u8>>, String> {
+    let explained = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => "missing".into(),
         _ => error.to_string(),
-    })?;
-    let (digest, _) = Digest::of_reader(file).map_err(|error| error.to_string())?;
+    };
+    let (digest, content) = if wanted {
+        let content = read_whole(path, record.size).map_err(explained)?;
+        (Digest::of(&content), Some(content))
+    } else {
+        let file = open(path, record.size).map_err(explained)?;
+        let (digest, _) = Digest::of_reader(file.take(record.size)).map_err(explained)?;
+        (digest, None)
+    };
     if digest == record.sha256 {
-        Ok(())
+        Ok(content)
     } else {
         Err("its content changed".into())
     }
 }
 
+/// Reads a regular file that has the promised size.
+pub(super) fn read_whole(path: &Path, size: u64) -> io::Result<Vec<u8>> {
+    let file = open(path, size)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // As many bytes as there are: asking whether there are more is a system call.
+    file.take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Opens a regular file that has the promised size.
 fn open(path: &Path, size: u64) -> io::Result<File> {
-    let file = open_regular(path)?;
-    let found = file.metadata()?.size();
+    let (file, metadata) = open_regular(path)?;
+    let found = metadata.size();
     if found == size {
         Ok(file)
     } else {
@@ -176,14 +231,15 @@ fn open(path: &Path, size: u64) -> io::Result<File> {
 }
 
 /// Opens what must be a regular file: no symbolic link is followed and no FIFO waited for.
-fn open_regular(path: &Path) -> io::Result<File> {
+fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        Ok((file, metadata))
     } else {
         Err(io::Error::new(
             ErrorKind::InvalidData,
@@ -194,9 +250,9 @@ fn open_regular(path: &Path) -> io::Result<File> {
 
 /// Notes the use in the manifest's modification time, at most once an hour. Time stamps in the
 /// future (a clock that was set back) are mended. Whoever may not write does not.
-fn mark_used(manifest: &File) {
+fn mark_used(manifest: &File, metadata: &Metadata) {
     let now = SystemTime::now();
-    let Ok(used) = manifest.metadata().and_then(|metadata| metadata.modified()) else {
+    let Ok(used) = metadata.modified() else {
         return;
     };
     let recent = now

@@ -5,14 +5,15 @@
 //! is the only file that knows `fs2`.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 
+use super::Sharing;
 use crate::interrupt::Interrupt;
 
 /// The right to do something, for as long as the value lives.
@@ -70,13 +71,15 @@ pub enum LockEvent {
 /// The pause between two tries; a waiter notices within this time that the lock is free.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Takes the lock at `path`, waiting as long as it takes.
+/// Takes the lock at `path`, waiting as long as it takes. A lock file that is made here can be
+/// locked by those that `sharing` names.
 ///
 /// # Errors
 /// See [`LockError`]. A file system without `flock` is no error: the result then protects nothing.
 pub fn acquire(
     path: &Path,
     mode: Mode,
+    sharing: Sharing,
     interrupt: &Interrupt,
     observe: &dyn Fn(LockEvent),
 ) -> Result<Lock, LockError> {
@@ -84,7 +87,7 @@ pub fn acquire(
         path: path.to_owned(),
         source,
     };
-    let mut file = open(path).map_err(failed)?;
+    let mut file = open(path, sharing).map_err(failed)?;
     let mut announced = false;
     loop {
         match try_lock(&file, mode) {
@@ -115,12 +118,12 @@ pub fn acquire(
     }
 }
 
-/// Takes the lock at `path` exclusively if nobody holds it.
+/// Takes the lock at `path`, a private one, exclusively if nobody holds it.
 ///
 /// # Errors
 /// When the file can't be opened or locked for another reason than that.
 pub fn try_acquire(path: &Path) -> io::Result<Option<Lock>> {
-    let file = open(path)?;
+    let file = open(path, Sharing::Private)?;
     match try_lock(&file, Mode::Exclusive) {
         Ok(()) => Ok(Some(Lock { _file: Some(file) })),
         Err(error) if is_contended(&error) => Ok(None),
@@ -128,15 +131,20 @@ pub fn try_acquire(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
+fn open(path: &Path, sharing: Sharing) -> io::Result<File> {
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
         .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(path)
+        .open(path)?;
+    if sharing == Sharing::Group {
+        // Only its owner can, and only the first time it matters.
+        let _ = file.set_permissions(Permissions::from_mode(0o660));
+    }
+    Ok(file)
 }
 
 // The traits of std and fs2 have methods of the same names.
@@ -201,3 +209,6 @@ impl fmt::Display for Holder {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

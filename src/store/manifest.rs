@@ -128,7 +128,7 @@ impl Manifest {
     /// The file's text.
     ///
     /// # Errors
-    /// When TOML can't express a value, such as a size over 2⁶³.
+    /// When TOML can't express a value.
     pub fn to_text(&self) -> Result<String, String> {
         let head = toml::to_string(&self.head).map_err(|error| error.to_string())?;
         let mut text = format!("# Written by npu-build; see cache-layout.md.\n{head}");
@@ -202,3 +202,6 @@ fn checked(bytes: &[u8]) -> Result<&str, ManifestError> {
         Err(ManifestError::Checksum)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,29 +9,30 @@ mod contents;
 pub mod entry;
 pub mod layout;
 pub mod lock;
+mod make;
 pub mod manifest;
 mod open;
+mod verified;
 
-use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use area::Area;
-pub use contents::{Cleared, Listed};
+pub use contents::{ClearError, Cleared, Listed};
 pub use entry::Artifact;
-use entry::Lookup;
-use layout::{Layout, MANIFEST};
-use lock::{Holder, LockError, LockEvent, Mode};
-use manifest::Manifest;
+use entry::{Lookup, Temporary};
+use layout::Layout;
+use lock::Holder;
+use make::Job;
 pub use open::{OpenError, Sharing};
+use verified::Verified;
 
 use crate::digest::Digest;
-use crate::step::execute::{self, ExecuteError, Produced};
+use crate::recent::Recent;
+use crate::step::execute::ExecuteError;
 use crate::step::run::{Invocation, Runner};
-use crate::step::{Kind, Step};
+use crate::step::{Keyed, Kind, Step};
 
 /// A cache directory that has been checked, or the decision to do without one.
 #[derive(Debug)]
@@ -45,6 +46,9 @@ struct Cache {
     sharing: Sharing,
     /// Why nothing can be written, if so.
     read_only: Option<String>,
+    /// What deletes it in the end, if it is for this process alone.
+    temporary: Option<Arc<Temporary>>,
+    verified: Recent<Digest, Verified>,
 }
 
 /// How an artifact was come by.
@@ -160,6 +164,27 @@ impl Store {
             layout,
             sharing,
             read_only,
+            temporary: None,
+            verified: Recent::default(),
+        };
+        Ok(Self { cache: Some(cache) })
+    }
+
+    /// A new cache in the system's temporary directory; it lives as long as the store and the
+    /// artifacts from it.
+    ///
+    /// # Errors
+    /// When nothing can be written there.
+    pub fn temporary() -> io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("npu-build-").tempdir()?;
+        let layout = Layout::new(directory.path().to_owned());
+        open::populate(&layout, Sharing::Private)?;
+        let cache = Cache {
+            layout,
+            sharing: Sharing::Private,
+            read_only: None,
+            temporary: Some(Arc::new(directory.into())),
+            verified: Recent::default(),
         };
         Ok(Self { cache: Some(cache) })
     }
@@ -191,278 +216,56 @@ impl Store {
     /// See [`EnsureError`]. A cache that can't be used is no error but a warning.
     pub fn ensure(
         &self,
-        step: &Step,
+        step: &Keyed,
         refresh: bool,
         runner: &Runner,
         observe: Observer<'_>,
     ) -> Result<Ensured, EnsureError> {
         let started = Instant::now();
-        let key = step.material().key();
-        let done = |outcome, artifacts| Ensured {
+        let (step, key) = (step.step(), *step.key());
+        let job = Job {
+            step,
+            key,
+            refresh,
+            runner,
+            observe,
+        };
+        let (outcome, artifacts) = match &self.cache {
+            None => (Outcome::Built, job.build_outside()?),
+            Some(cache) => match cache.lookup(&key, step) {
+                Lookup::Hit(artifacts) if !refresh => (Outcome::Hit, cache.lend(artifacts)),
+                _ => {
+                    let (outcome, artifacts) = job.make_in(cache)?;
+                    (outcome, cache.lend(artifacts))
+                }
+            },
+        };
+        Ok(Ensured {
             kind: step.kind,
             key,
             outcome,
             artifacts,
             elapsed: started.elapsed(),
-        };
-        let Some(cache) = &self.cache else {
-            let artifacts = build_outside(step, &key, runner, observe)?;
-            return Ok(done(Outcome::Built, artifacts));
-        };
-        if !refresh && let Lookup::Hit(artifacts) = entry::lookup(&cache.layout, &key, step) {
-            return Ok(done(Outcome::Hit, artifacts));
-        }
-        let (outcome, artifacts) = cache.make(step, &key, refresh, runner, observe)?;
-        Ok(done(outcome, artifacts))
+        })
     }
 }
 
 impl Cache {
-    /// Builds under the key's lock, unless somebody else has meanwhile.
-    fn make(
-        &self,
-        step: &Step,
-        key: &Digest,
-        refresh: bool,
-        runner: &Runner,
-        observe: Observer<'_>,
-    ) -> Result<(Outcome, Vec<Artifact>), EnsureError> {
-        if self.read_only.is_none()
-            && let Err(error) = open::populate(&self.layout, self.sharing)
-        {
-            observe(Event::Warning(format!(
-                "can't write the cache {}: {error}; what is built now is not kept",
-                self.layout.root().display()
-            )));
-            return Ok((Outcome::Built, build_outside(step, key, runner, observe)?));
-        }
-        let _locks = match self.lock(step, key, runner, observe) {
-            Ok(locks) => locks,
-            Err(LockError::Interrupted) => return Err(ExecuteError::Interrupted.into()),
-            Err(error @ LockError::Io { .. }) => {
-                if self.read_only.is_none() {
-                    observe(Event::Warning(format!(
-                        "{error}; building without the lock"
-                    )));
-                }
-                Vec::new()
+    /// Lets a temporary cache live as long as what is taken from it.
+    fn lend(&self, mut artifacts: Vec<Artifact>) -> Vec<Artifact> {
+        if let Some(temporary) = &self.temporary {
+            for artifact in &mut artifacts {
+                artifact
+                    .temporary
+                    .get_or_insert_with(|| Arc::clone(temporary));
             }
-        };
-        let outcome = match entry::lookup(&self.layout, key, step) {
-            Lookup::Hit(artifacts) if !refresh => return Ok((Outcome::Hit, artifacts)),
-            Lookup::Hit(_) | Lookup::Absent => Outcome::Built,
-            Lookup::Damaged(reason) => {
-                observe(Event::Damaged {
-                    subject: &step.subject,
-                    kind: step.kind,
-                    reason: &reason,
-                });
-                Outcome::Repaired { reason }
-            }
-        };
-        if self.read_only.is_some() {
-            return Ok((outcome, build_outside(step, key, runner, observe)?));
         }
-        match self.build(step, key, &outcome, runner, observe) {
-            Err(CacheFailure::Cache(source)) => {
-                observe(Event::Warning(format!(
-                    "can't write the cache {}: {source}; what is built now is not kept",
-                    self.layout.root().display()
-                )));
-                Ok((outcome, build_outside(step, key, runner, observe)?))
-            }
-            Err(CacheFailure::Step(error)) => Err(self.with_log(key, error).into()),
-            Ok(artifacts) => Ok((outcome, artifacts)),
-        }
+        artifacts
     }
 
-    /// The root lock, shared, and the key's lock. The order is the same everywhere.
-    fn lock(
-        &self,
-        step: &Step,
-        key: &Digest,
-        runner: &Runner,
-        observe: Observer<'_>,
-    ) -> Result<Vec<lock::Lock>, LockError> {
-        let on_event = |event| match event {
-            LockEvent::Waiting(holder) => observe(Event::Waiting {
-                subject: &step.subject,
-                kind: step.kind,
-                holder,
-            }),
-            LockEvent::Unsupported(reason) => observe(Event::Warning(format!(
-                "the cache's file system has no locks ({reason}); processes may build the same thing twice"
-            ))),
-        };
-        let root = self.layout.root_lock();
-        let root = lock::acquire(&root, Mode::Shared, &runner.interrupt, &on_event)?;
-        let own = self.layout.lock(key);
-        let own = lock::acquire(&own, Mode::Exclusive, &runner.interrupt, &on_event)?;
-        Ok(vec![root, own])
+    fn lookup(&self, key: &Digest, step: &Step) -> Lookup {
+        entry::lookup(&self.layout, key, step, &self.verified)
     }
-
-    fn build(
-        &self,
-        step: &Step,
-        key: &Digest,
-        outcome: &Outcome,
-        runner: &Runner,
-        observe: Observer<'_>,
-    ) -> Result<Vec<Artifact>, CacheFailure> {
-        if let Outcome::Repaired { reason } = outcome {
-            self.quarantine(key, reason).map_err(CacheFailure::Cache)?;
-        }
-        area::sweep(&self.layout.work());
-        let area = Area::new(&self.layout.work()).map_err(CacheFailure::Cache)?;
-        let produced = run(step, &area, runner, observe)?;
-        assemble(step, key, &produced, &area).map_err(CacheFailure::Cache)?;
-        open::create(&self.layout.shard(key), self.sharing, false).map_err(CacheFailure::Cache)?;
-        let destination = self.layout.entry(key);
-        publish(&area, &destination).map_err(CacheFailure::Cache)?;
-        Ok(artifacts(step, &produced, &destination, None))
-    }
-
-    /// Moves a damaged entry out of the way, beside a file that says what is wrong with it.
-    fn quarantine(&self, key: &Digest, reason: &str) -> io::Result<()> {
-        let place = tempfile::Builder::new()
-            .prefix(&format!("{}-", key.short()))
-            .tempdir_in(self.layout.quarantine())?;
-        fs::write(
-            place.path().join("reason.txt"),
-            format!("key {key}\n{reason}\n"),
-        )?;
-        match fs::rename(self.layout.entry(key), place.path().join("entry")) {
-            Ok(()) => {
-                let _ = place.keep();
-                Ok(())
-            }
-            // Somebody else was faster.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Saves a failed tool's whole log, and says where.
-    fn with_log(&self, key: &Digest, error: ExecuteError) -> ExecuteError {
-        let ExecuteError::Tool(mut failure) = error else {
-            return error;
-        };
-        let path = self.layout.failure(key);
-        if fs::write(&path, &failure.log).is_ok() {
-            failure.log_path = Some(path);
-        }
-        ExecuteError::Tool(failure)
-    }
-}
-
-/// Moves the finished entry of `area` into place by one rename. What is there already is to be
-/// replaced, or comes from a process that had no lock: it goes with the area.
-fn publish(area: &Area, destination: &Path) -> io::Result<()> {
-    const TRIES: u32 = 8;
-    let entry = area.entry();
-    for attempt in 0..TRIES {
-        match fs::rename(&entry, destination) {
-            Ok(()) => return Ok(()),
-            Err(error) => match error.kind() {
-                ErrorKind::DirectoryNotEmpty
-                | ErrorKind::AlreadyExists
-                | ErrorKind::NotADirectory => {
-                    let replaced = area.replaced(attempt);
-                    if let Err(error) = fs::rename(destination, replaced)
-                        && error.kind() != ErrorKind::NotFound
-                    {
-                        return Err(error);
-                    }
-                }
-                _ => return Err(error),
-            },
-        }
-    }
-    Err(io::Error::other(format!(
-        "{} comes back whenever it is moved away",
-        destination.display()
-    )))
-}
-
-/// Tells what the step did wrong from what the cache did.
-enum CacheFailure {
-    Step(ExecuteError),
-    Cache(io::Error),
-}
-
-fn run(
-    step: &Step,
-    area: &Area,
-    runner: &Runner,
-    observe: Observer<'_>,
-) -> Result<Produced, CacheFailure> {
-    let on_start = |invocation: &Invocation| {
-        observe(Event::Running {
-            subject: &step.subject,
-            kind: step.kind,
-            invocation,
-        });
-    };
-    execute::execute(step, &area.work(), runner, &on_start).map_err(|error| match error {
-        ExecuteError::WorkDirectory { source, .. } => CacheFailure::Cache(source),
-        error => CacheFailure::Step(error),
-    })
-}
-
-/// Puts the entry together: outputs first, manifest last.
-fn assemble(step: &Step, key: &Digest, produced: &Produced, area: &Area) -> io::Result<()> {
-    let (work, entry) = (area.work(), area.entry());
-    for file in &produced.outputs {
-        let path = entry.join(file.name);
-        fs::rename(work.join(file.name), &path)?;
-        // Against an absent-minded edit; whoever owns the directory can still delete it.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o444))?;
-    }
-    let manifest = Manifest::new(*key, step, produced, since_epoch());
-    let text = manifest.to_text().map_err(io::Error::other)?;
-    fs::write(entry.join(MANIFEST), text)
-}
-
-/// Builds in the system's temporary directory; the result lives as long as its artifacts.
-fn build_outside(
-    step: &Step,
-    key: &Digest,
-    runner: &Runner,
-    observe: Observer<'_>,
-) -> Result<Vec<Artifact>, EnsureError> {
-    let temporary = std::env::temp_dir();
-    let failed = |source| EnsureError::Temporary {
-        path: temporary.clone(),
-        source,
-    };
-    let area = Area::new(&temporary).map_err(failed)?;
-    let produced = match run(step, &area, runner, observe) {
-        Ok(produced) => produced,
-        Err(CacheFailure::Cache(source)) => return Err(failed(source)),
-        Err(CacheFailure::Step(error)) => return Err(error.into()),
-    };
-    assemble(step, key, &produced, &area).map_err(failed)?;
-    let entry = area.entry();
-    let directory = Arc::new(area.into_directory());
-    Ok(artifacts(step, &produced, &entry, Some(&directory)))
-}
-
-fn artifacts(
-    step: &Step,
-    produced: &Produced,
-    directory: &Path,
-    temporary: Option<&Arc<tempfile::TempDir>>,
-) -> Vec<Artifact> {
-    let files = step.outputs.iter().zip(&produced.outputs);
-    files
-        .map(|(output, file)| Artifact {
-            name: output.name,
-            path: directory.join(output.name),
-            size: file.size,
-            digest: file.digest,
-            _temporary: temporary.cloned(),
-        })
-        .collect()
 }
 
 /// Whether writing failed because of where we write, so that another place may do.
@@ -475,10 +278,4 @@ fn is_unwritable(error: &io::Error) -> bool {
             | ErrorKind::QuotaExceeded
             | ErrorKind::NotFound
     )
-}
-
-fn since_epoch() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
 }

@@ -98,7 +98,7 @@ pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, Open
     }
     check_trust(root, &metadata, sharing)?;
     // On a hit everything is there, and this one look is all it costs.
-    match fs::symlink_metadata(layout.work()) {
+    match fs::symlink_metadata(layout.version()) {
         Ok(metadata) => {
             check_trust(layout.version(), &metadata, sharing)?;
             Ok(None)

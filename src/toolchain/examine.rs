@@ -12,6 +12,7 @@ use super::memo::Memo;
 use super::reason::Reason;
 use super::stamp::{Stamp, Watch};
 use super::version::version;
+use super::wheel;
 use super::{FileIdentity, Identity, Probe, Tool};
 use crate::digest::{Digest, Hasher};
 
@@ -20,15 +21,15 @@ pub(super) struct Examination<'a> {
     pub(super) memo: &'a mut Memo,
     pub(super) probe: &'a dyn Probe,
     pub(super) watch: Watch,
-    loader: Loader,
+    pub(super) loader: Loader,
     digests: BTreeMap<PathBuf, Digest>,
 }
 
 /// A tool that was found and not yet read.
 pub(super) struct Parts {
-    name: &'static str,
-    path: PathBuf,
-    files: Vec<Part>,
+    pub(super) name: &'static str,
+    pub(super) path: PathBuf,
+    pub(super) files: Vec<Part>,
 }
 
 impl<'a> Examination<'a> {
@@ -49,28 +50,56 @@ impl<'a> Examination<'a> {
         Ok(Parts { name, path, files })
     }
 
-    /// Identifies a tool whose files have been read, and asks for its version if it is a new one.
-    pub(super) fn tool(&mut self, Parts { name, path, files }: Parts) -> Result<Tool, Reason> {
+    /// Finds, reads and identifies a tool, and asks for its version if it is a new one.
+    pub(super) fn tool(&mut self, parts: Parts) -> Result<Tool, Reason> {
+        let mut tool = self.identify(parts)?;
+        tool.identity.version = self.learn(&tool, "--version", |output| {
+            version(output)
+                .map(str::to_owned)
+                .ok_or_else(|| Reason::NoVersion {
+                    program: tool.path.clone(),
+                    output: start_of(output),
+                })
+        })?;
+        Ok(tool)
+    }
+
+    /// What can be learnt from a tool's answer to one argument. Each tool is asked once, wherever
+    /// it is: what was learnt is remembered by its fingerprint.
+    pub(super) fn learn(
+        &mut self,
+        tool: &Tool,
+        argument: &str,
+        learn: impl FnOnce(&str) -> Result<String, Reason>,
+    ) -> Result<String, Reason> {
+        let fingerprint = tool.identity.digest;
+        if let Some(known) = self.memo.answer(fingerprint, argument) {
+            return Ok(known.to_owned());
+        }
+        let learnt = learn(&self.ask(&tool.path, argument)?)?;
+        self.memo.remember_answer(fingerprint, argument, &learnt);
+        Ok(learnt)
+    }
+
+    /// Identifies a tool whose files have been read; its version is left open.
+    pub(super) fn identify(&mut self, Parts { name, path, files }: Parts) -> Result<Tool, Reason> {
+        let mut watched = Vec::with_capacity(files.len());
         let mut identities = Vec::with_capacity(files.len());
         for Part { name, path } in files {
             let digest = *self
                 .digests
                 .get(&path)
-                .ok_or(Reason::Changed { file: path })?;
+                .ok_or_else(|| Reason::Changed { file: path.clone() })?;
             identities.push(FileIdentity { name, digest });
+            watched.push(self.watch.watched(path));
         }
-        let digest = fingerprint(&identities);
-        let version = match self.memo.version(digest) {
-            Some(version) => version.to_owned(),
-            None => self.ask_version(&path)?,
-        };
-        self.memo.remember_version(digest, &version);
         Ok(Tool {
             name,
             path,
+            files: watched,
             identity: Identity {
-                digest,
-                version,
+                digest: fingerprint(&identities),
+                version: String::new(),
                 files: identities,
             },
         })
@@ -87,32 +116,7 @@ impl<'a> Examination<'a> {
             }],
         };
         self.read(&[&parts])?;
-        let digest = *(self.digests.get(path)).ok_or_else(|| Reason::Changed {
-            file: path.to_owned(),
-        })?;
-        let files = vec![FileIdentity {
-            name: name.to_owned(),
-            digest,
-        }];
-        Ok(Tool {
-            name,
-            path: path.to_owned(),
-            identity: Identity {
-                digest: fingerprint(&files),
-                version: String::new(),
-                files,
-            },
-        })
-    }
-
-    fn ask_version(&self, path: &Path) -> Result<String, Reason> {
-        let output = self.ask(path, "--version")?;
-        version(&output)
-            .map(str::to_owned)
-            .ok_or_else(|| Reason::NoVersion {
-                program: path.to_owned(),
-                output: output.chars().take(80).collect(),
-            })
+        self.identify(parts)
     }
 
     /// What a tool prints for one argument.
@@ -161,6 +165,11 @@ impl<'a> Examination<'a> {
     }
 }
 
+/// As much of what a tool printed as fits into a message.
+pub(super) fn start_of(output: &str) -> String {
+    output.chars().take(80).collect()
+}
+
 /// The digest that stands for a tool in keys: of the names and contents of its files.
 fn fingerprint(files: &[FileIdentity]) -> Digest {
     let mut hasher = Hasher::new();
@@ -180,7 +189,11 @@ fn digest_file(path: &Path, stamp: &Stamp) -> Result<Digest, Reason> {
         error: error.to_string(),
     };
     let mut file = File::open(path).map_err(unreadable)?;
-    let (digest, _) = Digest::of_reader(&mut file).map_err(unreadable)?;
+    let digest = if wheel::is_record(path) {
+        wheel::record_digest(&mut file).map_err(unreadable)?
+    } else {
+        Digest::of_reader(&mut file).map_err(unreadable)?.0
+    };
     let after = Stamp::from_metadata(&file.metadata().map_err(unreadable)?);
     if after == *stamp {
         Ok(digest)

@@ -4,15 +4,17 @@
 //! `/usr/lib/llvm-*/bin`. All tools are taken from one directory and are of one version; what does
 //! not have them is rejected with its reason.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::examine::Examination;
 use super::loader;
+use super::memo::Found;
 use super::places::{self, Place};
 use super::{Memo, NotFound, Probe, Reason, Rejected, Tool};
 use crate::digest::{Digest, Hasher};
@@ -22,6 +24,9 @@ const MLIR_TRANSLATE: &str = "mlir-translate";
 const CLANG: &str = "clang";
 const LD: &str = "ld";
 const SUPPORT: &str = "support";
+
+/// What tools are called here.
+pub(super) const NAMES: [&str; 5] = [MLIR_OPT, MLIR_TRANSLATE, CLANG, LD, SUPPORT];
 
 /// How often an examination begins again when files change under it.
 const ATTEMPTS: usize = 3;
@@ -119,10 +124,14 @@ impl Llvm {
     ///
     /// # Errors
     /// If there is none: every place that was looked at, with what is wrong with it.
-    pub fn discover(search: &Search, memo: &mut Memo, probe: &dyn Probe) -> Result<Self, NotFound> {
+    pub fn discover(
+        search: &Search,
+        memo: &mut Memo,
+        probe: &dyn Probe,
+    ) -> Result<Arc<Self>, NotFound> {
         let digest = search.digest();
-        if let Some(found) = memo.discovery(digest) {
-            return Ok(found.clone());
+        if let Some(Found::Llvm(found)) = memo.discovery(digest) {
+            return Ok(Arc::clone(found));
         }
         let mut attempt = 1;
         loop {
@@ -157,12 +166,13 @@ impl Llvm {
                 });
             };
             found.rejected = rejected;
+            let found = Arc::new(found);
             let is_passing = found
                 .rejected
                 .iter()
                 .any(|rejected| rejected.reason.is_passing());
             if let (false, Some(watched)) = (is_passing, watch.into_settled()) {
-                memo.remember_discovery(digest, watched, found.clone());
+                memo.remember_discovery(digest, watched, Found::Llvm(Arc::clone(&found)));
             }
             return Ok(found);
         }
@@ -185,11 +195,18 @@ impl Llvm {
             &self.support,
         ]
     }
+
+    /// Every file that the tools consist of: what is executed, loaded and linked in.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let all: BTreeSet<&Path> = self.tools().into_iter().flat_map(Tool::files).collect();
+        all.into_iter()
+    }
 }
 
 /// Looks at one source of candidates after the other.
 fn examine(search: &Search, examination: &mut Examination<'_>, only_first: bool) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
+    let mut known = BTreeSet::new();
     for source in places::sources(search) {
         let places = match source.places(MLIR_OPT, &mut examination.watch) {
             Ok(places) => places,
@@ -200,10 +217,9 @@ fn examine(search: &Search, examination: &mut Examination<'_>, only_first: bool)
         };
         for place in places {
             for place in place.resolved(MLIR_OPT, &mut examination.watch) {
-                if candidates
-                    .iter()
-                    .any(|(known, _)| *known == place.directory)
-                {
+                // `/bin` is mostly a link to `/usr/bin`.
+                let directory = examination.watch.see(&place.directory);
+                if directory.is_some_and(|stamp| !known.insert(stamp.file())) {
                     continue;
                 }
                 let outcome = judge(&place, search, examination);
@@ -300,17 +316,4 @@ fn support(clang: &Path, examination: &mut Examination<'_>) -> Result<Tool, Reas
         return Err(Reason::NoSupport { library: path });
     }
     examination.library(SUPPORT, &path)
-}
-
-/// Reads a tool's name back from the memo: one of those that are used here.
-pub(super) fn tool_name<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<&'static str, D::Error> {
-    let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-    let known = [MLIR_OPT, MLIR_TRANSLATE, CLANG, LD, SUPPORT];
-    let unknown = || serde::de::Error::custom(format_args!("no tool is called '{name}'"));
-    known
-        .into_iter()
-        .find(|known| *known == name)
-        .ok_or_else(unknown)
 }

@@ -9,10 +9,12 @@ use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use super::aie::AieTools;
 use super::lazy::Lazy;
 use super::llvm::Llvm;
 use super::stamp::{Stamp, Watched, all_hold};
@@ -25,14 +27,14 @@ const FILE: &str = "toolchain-memo";
 const HEADER: &str = concat!(
     "npu-build ",
     env!("CARGO_PKG_VERSION"),
-    " toolchain memo 1 "
+    " toolchain memo 3 "
 );
 /// A larger file is not a memo.
 const MAX_BYTES: u64 = 1 << 20;
 /// How many of each kind are kept, newest last.
 const MAX_DISCOVERIES: usize = 16;
 const MAX_DIGESTS: usize = 256;
-const MAX_VERSIONS: usize = 128;
+const MAX_ANSWERS: usize = 256;
 
 /// Fingerprints and discoveries, memoised by the stamps of the files that they depend on.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub struct Memo {
 #[serde(deny_unknown_fields)]
 struct Files {
     digests: Vec<Digested>,
-    versions: Vec<(Digest, String)>,
+    answers: Vec<(Digest, String, String)>,
 }
 
 /// The content of one file.
@@ -61,7 +63,14 @@ struct Digested(#[serde(with = "super::stored_path")] PathBuf, Stamp, Digest);
 #[serde(deny_unknown_fields)]
 struct Discovery {
     watched: Vec<Watched>,
-    found: Llvm,
+    found: Found,
+}
+
+/// What the two kinds of searches come to.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Found {
+    Llvm(Arc<Llvm>),
+    Aie(Arc<AieTools>),
 }
 
 impl Default for Memo {
@@ -118,7 +127,7 @@ impl Memo {
             .digests
             .retain(|Digested(path, stamp, _)| Stamp::of(path).as_ref() == Some(stamp));
         keep_last(&mut files.digests, MAX_DIGESTS);
-        keep_last(&mut files.versions, MAX_VERSIONS);
+        keep_last(&mut files.answers, MAX_ANSWERS);
         // Nobody depends on the outcome: the next run finds the old memo or the new one.
         let _ = self.write(directory);
     }
@@ -141,7 +150,7 @@ impl Memo {
     }
 
     /// What an earlier search found, if a new one is sure to find the same.
-    pub(super) fn discovery(&mut self, search: Digest) -> Option<&Llvm> {
+    pub(super) fn discovery(&mut self, search: Digest) -> Option<&Found> {
         let (_, discovery) = self
             .discoveries
             .iter_mut()
@@ -154,7 +163,7 @@ impl Memo {
         &mut self,
         search: Digest,
         watched: Vec<Watched>,
-        found: Llvm,
+        found: Found,
     ) {
         self.changed = true;
         self.discoveries.retain(|(known, _)| *known != search);
@@ -185,22 +194,24 @@ impl Memo {
         );
     }
 
-    /// What the tool with this fingerprint answered to `--version`: the same on every machine.
-    pub(super) fn version(&mut self, fingerprint: Digest) -> Option<&str> {
-        let versions = &self.files.get()?.versions;
-        versions
+    /// What was learnt from the tool with this fingerprint by asking it `question`: the same on
+    /// every machine.
+    pub(super) fn answer(&mut self, fingerprint: Digest, question: &str) -> Option<&str> {
+        let answers = &self.files.get()?.answers;
+        answers
             .iter()
-            .find(|(known, _)| *known == fingerprint)
-            .map(|(_, version)| version.as_str())
+            .find(|(known, asked, _)| *known == fingerprint && asked == question)
+            .map(|(.., answer)| answer.as_str())
     }
 
-    pub(super) fn remember_version(&mut self, fingerprint: Digest, version: &str) {
-        if self.version(fingerprint).is_none() {
+    pub(super) fn remember_answer(&mut self, fingerprint: Digest, question: &str, answer: &str) {
+        if self.answer(fingerprint, question).is_none() {
             self.changed = true;
-            self.files
-                .get_or_default()
-                .versions
-                .push((fingerprint, version.to_owned()));
+            self.files.get_or_default().answers.push((
+                fingerprint,
+                question.to_owned(),
+                answer.to_owned(),
+            ));
         }
     }
 }
@@ -266,7 +277,7 @@ mod tests {
             for body in [body, json.clone(), format!("{{}}\n{} {json}", Digest::of(""))] {
                 if let Some(mut memo) = parse(&sealed(&body)) {
                     prop_assert!(memo.discovery(Digest::of("")).is_none());
-                    prop_assert!(memo.version(Digest::of("")).is_none());
+                    prop_assert!(memo.answer(Digest::of(""), "--version").is_none());
                 }
             }
         }
@@ -276,7 +287,8 @@ mod tests {
     fn deep_nesting_is_refused() {
         let body = "[".repeat(100_000);
         assert!(
-            parse(&sealed(&body)).is_none_or(|mut memo| memo.version(Digest::of("")).is_none())
+            parse(&sealed(&body))
+                .is_none_or(|mut memo| memo.answer(Digest::of(""), "--version").is_none())
         );
     }
 }

@@ -5,6 +5,7 @@
 //! tool is or when it was installed, so that machines with the same tools agree on every key.
 //! Nothing here reads the environment or starts a process: both come from the caller.
 
+mod aie;
 mod base;
 mod closure;
 mod elf;
@@ -18,15 +19,22 @@ mod reason;
 mod stamp;
 mod stored_path;
 mod version;
+mod wheel;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
+pub use aie::{
+    AIECC_OPTIONS, AieSearch, AieTools, Aiecc, Companions, Dialect, Format, HsacoPacker,
+    MissingTool, MissingTools, Packer, Peano, Searched, ToolName,
+};
 pub use llvm::{Candidate, Configured, Llvm, Search};
 pub use memo::Memo;
 pub use reason::{NotFound, Reason, Rejected};
+
+use stamp::Watched;
 
 use crate::digest::Digest;
 
@@ -37,13 +45,28 @@ type Name = &'static str;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
     /// What it is called in keys and messages.
-    #[serde(deserialize_with = "llvm::tool_name")]
+    #[serde(deserialize_with = "tool_name")]
     pub name: Name,
     /// What is executed; absolute.
     #[serde(with = "stored_path")]
     pub path: PathBuf,
     /// What it is.
     pub identity: Identity,
+    /// Its files as they were when it was identified, in the order of `identity.files`.
+    files: Vec<Watched>,
+}
+
+impl Tool {
+    /// Every file that it consists of, the executed one first; absolute.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(Watched::path)
+    }
+
+    /// Whether all its files still look as they did when it was identified.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        stamp::all_hold(&self.files)
+    }
 }
 
 /// What a tool is, wherever it is.
@@ -53,16 +76,18 @@ pub struct Identity {
     pub digest: Digest,
     /// The version that the tool tells, such as "22.1.8".
     pub version: String,
-    /// The executed file, then what it loads from outside the base system, in the order of loading.
+    /// The executed file, then what it loads from outside the base system, in the order of loading,
+    /// then the `RECORD` of the wheel that it came with.
     pub files: Vec<FileIdentity>,
 }
 
 /// One file of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// The tool's name, or a library's name as the tool asks for it; no directories.
+    /// The tool's name, a library's name as the tool asks for it, or the wheel's record as
+    /// `NAME-VERSION.dist-info/RECORD`; no other directories.
     pub name: String,
-    /// SHA-256 of its content.
+    /// SHA-256 of its content; of a wheel's record, of the lines that are the same on every machine.
     pub digest: Digest,
 }
 
@@ -83,4 +108,12 @@ impl<F: Fn(&Path, &[&str]) -> io::Result<String>> Probe for F {
     fn run(&self, program: &Path, arguments: &[&str]) -> io::Result<String> {
         self(program, arguments)
     }
+}
+
+/// Reads a tool's name back from the memo: one of those that are used here.
+fn tool_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+    let unknown = || serde::de::Error::custom(format_args!("no tool is called '{name}'"));
+    let mut known = llvm::NAMES.into_iter().chain(aie::names());
+    known.find(|known| *known == name).ok_or_else(unknown)
 }

@@ -80,7 +80,13 @@ impl Source<'_> {
             Self::Path(directories) => {
                 (on_path(directories, program, watch), PathBuf::from("PATH"))
             }
-            Self::System(directory) => (system(directory, watch), directory.join("llvm-*/bin")),
+            Self::System(directory) => {
+                let places = system(directory, watch).into_iter();
+                (
+                    places.map(Place::directory).collect(),
+                    directory.join("llvm-*/bin"),
+                )
+            }
         };
         if places.is_empty() {
             return Err(Rejected {
@@ -142,7 +148,8 @@ fn on_path(directories: &[PathBuf], program: &str, watch: &mut Watch) -> Vec<Pla
     found
 }
 
-fn system(directory: &Path, watch: &mut Watch) -> Vec<Place> {
+/// The directories of programs of the releases in a system's directory, the newest first.
+pub(super) fn system(directory: &Path, watch: &mut Watch) -> Vec<PathBuf> {
     let mut releases: Vec<Release> = names(directory, watch)
         .iter()
         .filter_map(|name| Release::in_name(name, "llvm"))
@@ -150,7 +157,7 @@ fn system(directory: &Path, watch: &mut Watch) -> Vec<Place> {
     releases.sort_by(|a, b| b.cmp(a));
     releases
         .iter()
-        .map(|release| Place::directory(directory.join(release.name("llvm")).join("bin")))
+        .map(|release| directory.join(release.name("llvm")).join("bin"))
         .collect()
 }
 
@@ -208,9 +215,13 @@ impl Place {
             return Err(Reason::NoDirectory);
         }
         there.sort_by(|a, b| b.cmp(a));
+        let is_there = !there.is_empty();
         let chosen = there.into_iter().find_map(|release| choose(release, watch));
-        chosen.ok_or_else(|| Reason::NoTool {
-            tool: name.to_owned(),
+        let tool = name.to_owned();
+        chosen.ok_or(if is_there {
+            Reason::NotExecutable { tool }
+        } else {
+            Reason::NoTool { tool }
         })
     }
 }
@@ -235,7 +246,7 @@ fn file_name(program: &str, release: Option<&Release>) -> String {
 }
 
 /// What a directory holds. Its stamp changes when a name is added or removed.
-fn names(directory: &Path, watch: &mut Watch) -> Vec<std::ffi::OsString> {
+pub(super) fn names(directory: &Path, watch: &mut Watch) -> Vec<std::ffi::OsString> {
     watch.see(directory);
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name()).collect()

@@ -15,11 +15,36 @@ pub enum Reason {
     /// Nothing is there, or no directory.
     #[error("is not a directory")]
     NoDirectory,
-    /// A program is missing, or is not an executable file.
+    /// A program is missing.
     #[error("has no {tool}")]
     NoTool {
         /// The program's name.
         tool: String,
+    },
+    /// A program is there, but nobody may execute it, or it is no file.
+    #[error("its {tool} is not an executable file")]
+    NotExecutable {
+        /// The program's name.
+        tool: String,
+    },
+    /// A directory that was named as a Python environment is none.
+    #[error("has no lib/python3*/site-packages; name a Python environment's directory")]
+    NoPackages,
+    /// An LLVM that does not compile for AI Engines.
+    #[error("is the host's LLVM and no Peano: {} --version lists no aie2", .llc.display())]
+    NotPeano {
+        /// Its llc.
+        #[serde(with = "super::stored_path")]
+        llc: PathBuf,
+    },
+    /// Its command line is none that is known.
+    #[error("{} --help lists neither --get nor --aie-generate-xclbin, so this is no aiecc that is known: {output:?}", .program.display())]
+    UnknownDialect {
+        /// What was executed.
+        #[serde(with = "super::stored_path")]
+        program: PathBuf,
+        /// The start of what it printed.
+        output: String,
     },
     /// The tools are not of one release.
     #[error("mixes versions: {first} is {first_version}, {second} is {second_version}")]

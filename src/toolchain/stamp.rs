@@ -97,9 +97,13 @@ impl Stamp {
 
 /// A path and what was there; `None` where nothing was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Watched(#[serde(with = "super::stored_path")] PathBuf, Option<Stamp>);
+pub struct Watched(#[serde(with = "super::stored_path")] PathBuf, Option<Stamp>);
 
 impl Watched {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     fn holds(&self) -> bool {
         Stamp::of(&self.0) == self.1
     }
@@ -134,6 +138,12 @@ impl Watch {
         let stamp = Stamp::of(path);
         self.seen.insert(path.to_owned(), stamp);
         stamp
+    }
+
+    /// The path with its stamp.
+    pub(super) fn watched(&mut self, path: PathBuf) -> Watched {
+        let stamp = self.see(&path);
+        Watched(path, stamp)
     }
 
     /// Whether what was read from a file with this stamp may be remembered.

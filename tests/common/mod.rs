@@ -5,13 +5,18 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     reason = "these are tests"
 )]
 
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
@@ -50,23 +55,146 @@ pub fn example(name: &str) -> PathBuf {
         .join(name)
 }
 
-impl Scene {
-    /// A scene whose toolchain runs the real tools and notes each run.
-    pub fn new() -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("npu-build-test-")
-            .tempdir()
+/// The programs of a toolchain, in the order in which a compilation runs them.
+pub const TOOLS: [&str; 3] = ["mlir-opt", "mlir-translate", "clang"];
+
+/// Debian's user without rights.
+const NOBODY: u32 = 65534;
+
+fn temporary() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("npu-build-test-")
+        .tempdir()
+        .unwrap()
+}
+
+/// What the real tools make of `vecadd.mlir`, made once for each test program.
+struct Recorded {
+    /// What each of the tools makes, in their order.
+    made: [(&'static str, Vec<u8>); 3],
+    /// What npu-build remembers of the real tools' files.
+    memo: Vec<u8>,
+}
+
+fn recorded() -> &'static Recorded {
+    static RECORDED: OnceLock<Recorded> = OnceLock::new();
+    RECORDED.get_or_init(|| {
+        let directory = temporary();
+        let cache = directory.path().join("cache");
+        let output = Command::new(env!("CARGO_BIN_EXE_npu-build"))
+            .env_clear()
+            .env("HOME", directory.path())
+            .env("NPU_BUILD_CACHE_DIR", &cache)
+            .env("NPU_BUILD_LLVM", real_llvm())
+            .current_dir(directory.path())
+            .args(["compile", "--target", "cpu", "--keep-intermediates"])
+            .arg(example("vecadd.mlir"))
+            .output()
             .unwrap();
+        let entry = Outcome(output).paths()[0].parent().unwrap().to_owned();
+        let read = |name: &'static str| (name, fs::read(entry.join(name)).unwrap());
+        Recorded {
+            made: ["kernel.llvm.mlir", "kernel.ll", "kernel.so"].map(read),
+            memo: fs::read(cache.join("v1/tools/toolchain-memo")).unwrap(),
+        }
+    })
+}
+
+/// Makes an executable script. Another process writes it: a descriptor that is open for writing in
+/// this one would be inherited by the children that other tests start, and then the script is busy.
+pub fn executable(path: &Path, text: &str) {
+    let mut child = Command::new("/bin/sh")
+        .args([
+            "-c",
+            r#"umask 022 && cat > "$0.new" && chmod 755 "$0.new" && mv "$0.new" "$0""#,
+        ])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    assert!(child.wait().unwrap().success(), "{}", path.display());
+}
+
+impl Scene {
+    fn empty() -> Self {
+        let directory = temporary();
         let scene = Self {
             llvm: directory.path().join("llvm/bin"),
             cache: directory.path().join("cache"),
             directory,
         };
         fs::create_dir_all(&scene.llvm).unwrap();
-        for tool in ["mlir-opt", "mlir-translate", "clang"] {
+        scene
+    }
+
+    /// A scene whose toolchain runs the real tools and notes each run.
+    pub fn new() -> Self {
+        let scene = Self::empty();
+        scene.seed();
+        for tool in TOOLS {
             scene.script(tool, "");
         }
         scene
+    }
+
+    /// A scene whose toolchain gives at once what the real one made of `vecadd.mlir`, whatever the
+    /// kernel: for tests of everything but what the tools do.
+    pub fn replayed() -> Self {
+        let scene = Self::empty();
+        executable(
+            &scene.llvm.join("ld"),
+            "#!/bin/sh\necho 'GNU ld (GNU Binutils) 2.44'\n",
+        );
+        fs::write(scene.llvm.join("support.a"), "!<arch>\n").unwrap();
+        fs::create_dir(scene.path().join("recorded")).unwrap();
+        for (name, bytes) in &recorded().made {
+            fs::write(scene.path().join("recorded").join(name), bytes).unwrap();
+        }
+        for tool in TOOLS {
+            scene.tool(tool, &scene.replay(tool));
+        }
+        scene
+    }
+
+    /// Saves a scene the reading of the real tools, which are what they were a moment ago.
+    fn seed(&self) {
+        let tools = self.cache.join("v1/tools");
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&tools)
+            .unwrap();
+        fs::write(tools.join("toolchain-memo"), &recorded().memo).unwrap();
+    }
+
+    /// The shell command that does what the real `tool` did.
+    pub fn replay(&self, tool: &str) -> String {
+        let number = TOOLS.iter().position(|name| *name == tool).unwrap();
+        let made = recorded().made[number].0;
+        format!(
+            "cp '{}' {made}",
+            self.path().join("recorded").join(made).display()
+        )
+    }
+
+    /// Makes a tool of the scene that notes each run and is what `body` says, a piece of shell. It
+    /// answers what it is asked about itself.
+    pub fn tool(&self, name: &str, body: &str) {
+        let text = format!(
+            "#!/bin/sh\ncase \"$1\" in\n\
+             --version) echo 'LLVM version 22.1.0'; exit ;;\n\
+             -print-prog-name=ld) echo \"${{0%/*}}/ld\"; exit ;;\n\
+             -print-libgcc-file-name) echo \"${{0%/*}}/support.a\"; exit ;;\n\
+             esac\necho {name} >> '{runs}'\n{body}\n",
+            runs = self.path().join("runs").display(),
+        );
+        executable(&self.llvm.join(name), &text);
     }
 
     pub fn path(&self) -> &Path {
@@ -82,11 +210,7 @@ impl Scene {
             runs.display(),
             real.display()
         );
-        let path = self.llvm.join(tool);
-        // A new file each time: the old one may be running.
-        let _ = fs::remove_file(&path);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        executable(&self.llvm.join(tool), &text);
     }
 
     /// The tools that have run since the last call, in order.
@@ -111,6 +235,37 @@ impl Scene {
         path
     }
 
+    /// The program as somebody who may write only where that is allowed, as root may not be told.
+    pub fn unprivileged(&self) -> Command {
+        let mut command = self.npu_build();
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        if user != 0 {
+            return command;
+        }
+        let program = self.path().join("npu-build");
+        if !program.exists() {
+            let status = Command::new("cp")
+                .arg(env!("CARGO_BIN_EXE_npu-build"))
+                .arg(&program)
+                .status();
+            assert!(status.unwrap().success());
+        }
+        let environment = environment(&command);
+        command = Command::new(program);
+        command.env_clear().envs(environment);
+        command.current_dir(self.path()).uid(NOBODY).gid(NOBODY);
+        command
+    }
+
+    /// A directory that the unprivileged program may not write.
+    pub fn read_only(&self, name: &str) -> PathBuf {
+        let path = self.path().join(name);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o555)).unwrap();
+        path
+    }
+
     /// The program with this scene's cache and toolchain, and nothing else of the environment.
     pub fn npu_build(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_npu-build"));
@@ -127,6 +282,42 @@ impl Scene {
     /// Runs the program with `arguments`.
     pub fn run(&self, arguments: &[&str]) -> Outcome {
         Outcome(self.npu_build().args(arguments).output().unwrap())
+    }
+
+    /// Asserts that `arguments` end with `code` and a message that has all of `words`, for people and
+    /// for machines, and that nothing has changed: no entry, nothing below the directory `out`, no
+    /// work directory left behind.
+    #[track_caller]
+    pub fn refuses(&self, arguments: &[&str], code: i32, words: &[&str]) {
+        self.refuses_as(&|| self.npu_build(), arguments, code, words);
+    }
+
+    /// The same for a program in another environment.
+    #[track_caller]
+    pub fn refuses_as(
+        &self,
+        program: &dyn Fn() -> Command,
+        arguments: &[&str],
+        code: i32,
+        words: &[&str],
+    ) {
+        let entries = self.entry_files();
+        let told = Outcome(program().args(arguments).output().unwrap());
+        told.fails(code, words);
+        let json = ["--message-format", "json"];
+        let told = Outcome(program().args(arguments).args(json).output().unwrap());
+        assert_eq!(told.code(), code, "{told:?}");
+        let stdout = told.stdout();
+        assert_eq!(stdout.lines().count(), 1, "not one object: {told:?}");
+        let error: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(error["code"], code);
+        for word in words {
+            let message = error["error"].as_str().unwrap();
+            assert!(message.contains(word), "no '{word}' in:\n{message}");
+        }
+        assert_eq!(self.entry_files(), entries);
+        assert_eq!(self.leftovers(), [""; 0].map(PathBuf::from));
+        assert!(!self.path().join("out").exists());
     }
 
     /// Compiles `kernel` for the cpu.
@@ -148,8 +339,12 @@ impl Scene {
 
     /// What is left in the directory of running builds.
     pub fn leftovers(&self) -> Vec<PathBuf> {
-        let work = fs::read_dir(self.cache.join("v1/work")).unwrap();
-        work.flatten().map(|entry| entry.path()).collect()
+        let work = fs::read_dir(self.cache.join("v1/work"));
+        work.into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect()
     }
 }
 
@@ -188,4 +383,25 @@ impl Outcome {
         }
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
+}
+
+/// The variables that are set for a program, as another one can take them over.
+pub fn environment(program: &Command) -> Vec<(OsString, OsString)> {
+    let set = program
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    set.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Waits until `condition` holds; a test that waits for a minute has failed.
+#[track_caller]
+pub fn wait_for(mut condition: impl FnMut() -> bool) {
+    for _ in 0..12_000 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("waited for a minute");
 }

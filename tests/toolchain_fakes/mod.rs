@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use npu_build::toolchain::{Llvm, Memo, NotFound, Probe, Search};
@@ -21,6 +22,7 @@ static const char *version(void) { return VERSION; }
 #endif
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "-print-prog-name=ld")) return puts(LINKER) < 0;
+    if (argc == 2 && !strcmp(argv[1], "-print-libgcc-file-name")) return puts(SUPPORT) < 0;
     return printf("Fake LLVM version %s\n  Optimized build.\n", version()) < 0;
 }
 "#;
@@ -147,7 +149,10 @@ impl Sandbox {
         let path = self.path(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let new = self.path("new");
+        let support = Command::new("gcc").arg("-print-libgcc-file-name").output();
+        let support = String::from_utf8(support.unwrap().stdout).unwrap();
         let status = Command::new("gcc")
+            .arg(format!("-DSUPPORT=\"{}\"", support.trim()))
             .args(arguments)
             .arg("-o")
             .arg(&new)
@@ -175,7 +180,7 @@ impl Sandbox {
         }
     }
 
-    pub fn discover(&self, search: &Search) -> Result<Llvm, NotFound> {
+    pub fn discover(&self, search: &Search) -> Result<Arc<Llvm>, NotFound> {
         Llvm::discover(search, &mut self.memo.borrow_mut(), &self.asking)
     }
 

@@ -164,19 +164,3 @@ pub fn vecadd() -> (Vec<u8>, Signature) {
     ];
     (object, signature("vecadd", true, parameters))
 }
-
-/// Does nothing, with three buffers.
-pub fn empty() -> (Vec<u8>, Signature) {
-    let object = compile(
-        6,
-        "void empty(void *, void *, void *)",
-        "empty((void *)slots[0], (void *)slots[2], (void *)slots[4]);",
-        "void empty(void *a, void *b, void *c) { (void)a; (void)b; (void)c; }",
-    );
-    let parameters = vec![
-        unranked("a", ElementType::F32, Direction::In),
-        unranked("b", ElementType::F32, Direction::In),
-        unranked("c", ElementType::F32, Direction::InOut),
-    ];
-    (object, signature("empty", false, parameters))
-}

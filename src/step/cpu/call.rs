@@ -35,8 +35,12 @@ struct Call {
     values: Vec<String>,
 }
 
-/// The text of `call.inc`: `NPU_SLOTS` and `npu_call`.
-pub fn generate(signature: &Signature, types: &[Type]) -> Result<String, UnsupportedArgument> {
+/// The text of `call.inc`: `NPU_SLOTS` and `npu_call`, which calls the function `symbol`.
+pub fn generate(
+    signature: &Signature,
+    types: &[Type],
+    symbol: &str,
+) -> Result<String, UnsupportedArgument> {
     let mut call = Call::default();
     for (parameter, r#type) in signature.parameters.iter().zip(types) {
         call.add(r#type).map_err(|reason| UnsupportedArgument {
@@ -51,7 +55,7 @@ pub fn generate(signature: &Signature, types: &[Type]) -> Result<String, Unsuppo
             call.pass("npu_i32", value);
         }
     }
-    Ok(call.text(&signature.name))
+    Ok(call.text(symbol))
 }
 
 impl Call {
@@ -99,8 +103,9 @@ impl Call {
         let mut sizes = Vec::with_capacity(shape.len());
         for dim in shape {
             sizes.push(match dim {
+                // 64 bits wide: strides are products.
                 Some(size) => format!(
-                    "{}",
+                    "{}ll",
                     i64::try_from(*size).map_err(|_| "a dimension is too large")?
                 ),
                 None => format!("(npu_i64){}", self.slot()),
@@ -114,7 +119,7 @@ impl Call {
             let size = element
                 .size()
                 .ok_or("it has an offset and elements of unknown size")?;
-            format!("(char *){address} - {offset} * {size}")
+            format!("(char *){address} - {offset}ll * {size}")
         };
         self.pass("void *", base.clone());
         self.pass("void *", base);
@@ -155,7 +160,7 @@ impl Call {
         Ok(())
     }
 
-    fn text(&self, kernel: &str) -> String {
+    fn text(&self, symbol: &str) -> String {
         let prototype = match self.prototype.as_slice() {
             [] => "void".into(),
             types => types.join(", "),
@@ -172,7 +177,7 @@ impl Call {
              \x20   (void)slots, (void)grid, (void)id;\n\
              {locals}    npu_kernel({values});\n}}\n",
             slots = self.slots,
-            symbol = c_string(kernel),
+            symbol = c_string(symbol),
             locals = self.locals,
             values = self.values.join(", "),
         )
@@ -225,3 +230,6 @@ fn c_string(text: &str) -> String {
     }
     literal
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,8 +19,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let kernel = matmul_i8::Kernel::load(&Device::open(Runtime::Cpu)?)?;
     let [m, n, k] = [M, N, K].map(|size| size as i32);
-    let grid = (M as u32).div_ceil(TILE);
-    kernel.launch((grid, (N as u32).div_ceil(TILE)), &a, &b, &mut c, m, n, k)?;
+    let grid = [M, N].map(|size| (size as u32).div_ceil(TILE));
+    let arguments = matmul_i8::Arguments {
+        a: &a,
+        b: &b,
+        c: &mut c,
+        m,
+        n,
+        k,
+    };
+    kernel.launch((grid[0], grid[1]), arguments)?;
 
     for row in 0..M {
         for column in 0..N {

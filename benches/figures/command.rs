@@ -1,0 +1,108 @@
+//! The whole command: a hit beside ccache's, its memory, the binary's size and its start.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::measure::{alternate, peak_memory, run};
+use crate::scene::{Scene, find};
+use crate::table::Table;
+
+/// How often a command that takes milliseconds is run.
+const PAIRS: usize = 400;
+
+/// A warm hit of the whole command beside a direct-mode hit of ccache.
+pub fn hit(scene: &Scene, table: &mut Table) {
+    const FIGURE: &str = "hit, whole command / ccache's";
+    let (ccache, compiler) = match find("ccache").and_then(|ccache| Ok((ccache, find("gcc")?))) {
+        Ok(peers) => peers,
+        Err(reason) => return table.missing(FIGURE, reason),
+    };
+    let mut ours = match warm(scene) {
+        Ok(command) => command,
+        Err(reason) => return table.missing(FIGURE, reason),
+    };
+    std::fs::write(
+        scene.path().join("one.c"),
+        "float add(float x, float y) { return x + y; }\n",
+    )
+    .unwrap();
+    let mut theirs = scene.command(&ccache);
+    theirs.arg(compiler).args(["-c", "one.c", "-o", "one.o"]);
+    run(&mut theirs);
+    let before = direct_hits(scene, &ccache);
+    let (ours, theirs) = alternate(PAIRS, || run(&mut ours), || run(&mut theirs));
+    let direct = direct_hits(scene, &ccache) - before;
+    assert!(
+        direct >= PAIRS,
+        "only {direct} of ccache's hits were direct"
+    );
+    let (ours, theirs) = (ours.median(), theirs.median());
+    table.line(
+        FIGURE,
+        format!(
+            "{:.2} ms / {:.2} ms = {:.2}",
+            ours * 1e3,
+            theirs * 1e3,
+            ours / theirs
+        ),
+        ours / theirs,
+        0.7,
+        "",
+    );
+}
+
+/// The command whose hit is measured, after it has missed once.
+fn warm(scene: &Scene) -> Result<Command, String> {
+    let kernel = scene.kernel("examples/kernels/vecadd.mlir");
+    let name = kernel.file_name().unwrap().to_str().unwrap();
+    let mut command = scene.npu_build(&["compile", name, "--target", "cpu"]);
+    let output = command.output().unwrap();
+    if output.status.success() {
+        Ok(command)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+fn direct_hits(scene: &Scene, ccache: &Path) -> usize {
+    let output = scene.command(ccache).arg("--print-stats").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let count = text
+        .lines()
+        .find_map(|line| line.strip_prefix("direct_cache_hit\t"));
+    count.unwrap().parse().unwrap()
+}
+
+/// The peak memory of the same hit.
+pub fn memory(scene: &Scene, table: &mut Table) {
+    const FIGURE: &str = "peak memory of a hit";
+    let mut command = match warm(scene) {
+        Ok(command) => command,
+        Err(reason) => return table.missing(FIGURE, reason),
+    };
+    run(&mut command);
+    let mut peaks: Vec<_> = (0..11).map(|_| peak_memory(&command)).collect();
+    peaks.sort_by(f64::total_cmp);
+    let peak = peaks[peaks.len() / 2] / 1024.0;
+    table.line(FIGURE, format!("{peak:.1} MiB"), peak, 12.0, " MiB");
+}
+
+/// What it takes to have the program at all.
+pub fn start(scene: &Scene, table: &mut Table) {
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_npu-build"));
+    #[expect(clippy::cast_precision_loss, reason = "a few million bytes")]
+    let size = std::fs::metadata(binary).unwrap().len() as f64 / f64::from(1 << 20);
+    table.line("binary", format!("{size:.1} MiB"), size, 12.0, " MiB");
+    let mut ours = scene.npu_build(&["--version"]);
+    let mut theirs = scene.command("/bin/true");
+    let (ours, theirs) = alternate(PAIRS, || run(&mut ours), || run(&mut theirs));
+    let (ours, theirs) = (ours.median() * 1e3, theirs.median() * 1e3);
+    let over = ours - theirs;
+    table.line(
+        "start, --version over /bin/true",
+        format!("{ours:.2} ms - {theirs:.2} ms = {over:.2} ms"),
+        over,
+        1.5,
+        " ms",
+    );
+}

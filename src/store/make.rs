@@ -1,0 +1,295 @@
+//! Making what is not in the cache: lock, look again, run, check, publish.
+//!
+//! Whatever goes wrong with the cache on the way costs a warning; the step is then carried out in the
+//! system's temporary directory.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::area::{self, Area};
+use super::entry::{Artifact, Lookup, Temporary};
+use super::layout::MANIFEST;
+use super::lock::{self, Lock, LockError, LockEvent, Mode};
+use super::manifest::Manifest;
+use super::{Cache, EnsureError, Event, Observer, Outcome, Sharing, open};
+use crate::digest::Digest;
+use crate::step::Step;
+use crate::step::execute::{self, ExecuteError, Produced};
+use crate::step::run::{Invocation, Runner};
+
+/// One step that is to be made, and who watches.
+pub(super) struct Job<'a> {
+    pub(super) step: &'a Step,
+    pub(super) key: Digest,
+    /// Whether what is in the cache is to be replaced.
+    pub(super) refresh: bool,
+    pub(super) runner: &'a Runner,
+    pub(super) observe: Observer<'a>,
+}
+
+/// Tells what the step did wrong from what the cache did.
+enum Failure {
+    Step(ExecuteError),
+    Cache(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Cache(error)
+    }
+}
+
+impl Job<'_> {
+    /// Builds under the key's lock, unless somebody else has meanwhile.
+    pub(super) fn make_in(&self, cache: &Cache) -> Result<(Outcome, Vec<Artifact>), EnsureError> {
+        self.runner.interrupt.arm();
+        if cache.read_only.is_none()
+            && let Err(error) = open::populate(&cache.layout, cache.sharing)
+        {
+            self.warn_unwritable(cache, &error);
+            return Ok((Outcome::Built, self.build_outside()?));
+        }
+        let _locks = match self.lock(cache) {
+            Ok(locks) => locks,
+            Err(LockError::Interrupted) => return Err(ExecuteError::Interrupted.into()),
+            Err(error @ LockError::Io { .. }) => {
+                if cache.read_only.is_none() {
+                    self.warn(format!("{error}; building without the lock"));
+                }
+                Vec::new()
+            }
+        };
+        let outcome = match cache.lookup(&self.key, self.step) {
+            Lookup::Hit(artifacts) if !self.refresh => return Ok((Outcome::Hit, artifacts)),
+            Lookup::Hit(_) | Lookup::Absent => Outcome::Built,
+            Lookup::Damaged(reason) => {
+                (self.observe)(Event::Damaged {
+                    subject: &self.step.subject,
+                    kind: self.step.kind,
+                    reason: &reason,
+                });
+                Outcome::Repaired { reason }
+            }
+        };
+        if cache.read_only.is_some() {
+            return Ok((outcome, self.build_outside()?));
+        }
+        match self.build_in(cache, &outcome) {
+            Err(Failure::Cache(error)) => {
+                self.warn_unwritable(cache, &error);
+                Ok((outcome, self.build_outside()?))
+            }
+            Err(Failure::Step(error)) => Err(self.with_log(cache, error).into()),
+            Ok(artifacts) => Ok((outcome, artifacts)),
+        }
+    }
+
+    /// Builds in the system's temporary directory; the result lives as long as its artifacts.
+    pub(super) fn build_outside(&self) -> Result<Vec<Artifact>, EnsureError> {
+        self.runner.interrupt.arm();
+        let parent = std::env::temp_dir();
+        let in_temporary = |failure| match failure {
+            Failure::Step(error) => EnsureError::from(error),
+            Failure::Cache(source) => EnsureError::Temporary {
+                path: parent.clone(),
+                source,
+            },
+        };
+        let area =
+            Area::new(&parent, Sharing::Private).map_err(|error| in_temporary(error.into()))?;
+        let produced = self.produce(&area).map_err(in_temporary)?;
+        Ok(self.temporary(&produced, area))
+    }
+
+    /// The root lock, shared, and the key's lock. The order is the same everywhere.
+    fn lock(&self, cache: &Cache) -> Result<Vec<Lock>, LockError> {
+        let on_event = |event| {
+            match event {
+            LockEvent::Waiting(holder) => (self.observe)(Event::Waiting {
+                subject: &self.step.subject,
+                kind: self.step.kind,
+                holder,
+            }),
+            LockEvent::Unsupported(reason) => self.warn(format!(
+                "the cache's file system has no locks ({reason}); processes may build the same thing twice"
+            )),
+        }
+        };
+        let interrupt = &self.runner.interrupt;
+        let acquire =
+            |path: &Path, mode| lock::acquire(path, mode, cache.sharing, interrupt, &on_event);
+        let root = acquire(&cache.layout.root_lock(), Mode::Shared)?;
+        let own = acquire(&cache.layout.lock(&self.key), Mode::Exclusive)?;
+        Ok(vec![root, own])
+    }
+
+    fn build_in(&self, cache: &Cache, outcome: &Outcome) -> Result<Vec<Artifact>, Failure> {
+        if let Outcome::Repaired { reason } = outcome {
+            self.quarantine(cache, reason)?;
+        }
+        area::sweep(&cache.layout.work());
+        let area = Area::new(&cache.layout.work(), cache.sharing)?;
+        let produced = self.produce(&area)?;
+        let destination = cache.layout.entry(&self.key);
+        let published = open::create(&cache.layout.shard(&self.key), cache.sharing, false)
+            .and_then(|()| publish(&area, &destination));
+        match published {
+            Ok(()) => Ok(self.artifacts(&produced, &destination, None)),
+            // It is made, and only its place is missing: nothing has to run again.
+            Err(error) => {
+                self.warn_unwritable(cache, &error);
+                Ok(self.temporary(&produced, area))
+            }
+        }
+    }
+
+    /// The outputs where they were made, for as long as somebody wants them.
+    fn temporary(&self, produced: &Produced, area: Area) -> Vec<Artifact> {
+        let entry = area.entry();
+        let directory = Arc::new(Temporary::from(area.into_directory()));
+        self.artifacts(produced, &entry, Some(&directory))
+    }
+
+    /// Moves a damaged entry out of the way, beside a file that says what is wrong with it.
+    fn quarantine(&self, cache: &Cache, reason: &str) -> io::Result<()> {
+        let key = self.key;
+        let place = tempfile::Builder::new()
+            .prefix(&format!("{}-", key.short()))
+            .tempdir_in(cache.layout.quarantine())?;
+        fs::write(
+            place.path().join("reason.txt"),
+            format!("key {key}\n{reason}\n"),
+        )?;
+        match fs::rename(cache.layout.entry(&key), place.path().join("entry")) {
+            Ok(()) => {
+                let _ = place.keep();
+                Ok(())
+            }
+            // Somebody else was faster.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Carries the step out and puts the entry together.
+    fn produce(&self, area: &Area) -> Result<Produced, Failure> {
+        let on_start = |invocation: &Invocation| {
+            (self.observe)(Event::Running {
+                subject: &self.step.subject,
+                kind: self.step.kind,
+                invocation,
+            });
+        };
+        let produced = execute::execute(self.step, &area.work(), self.runner, &on_start);
+        let produced = produced.map_err(|error| match error {
+            ExecuteError::WorkDirectory { source, .. } => Failure::Cache(source),
+            error => Failure::Step(error),
+        })?;
+        // The key speaks of the tools as they were found, so that is what must have run.
+        if let Some(tool) = self.step.tools().iter().find(|tool| !tool.is_unchanged()) {
+            return Err(Failure::Step(ExecuteError::ToolChanged {
+                subject: self.step.subject.clone(),
+                tool: tool.path.clone(),
+            }));
+        }
+        self.assemble(&produced, area)?;
+        Ok(produced)
+    }
+
+    /// Outputs first, manifest last.
+    fn assemble(&self, produced: &Produced, area: &Area) -> io::Result<()> {
+        let (work, entry) = (area.work(), area.entry());
+        for file in &produced.outputs {
+            let path = entry.join(file.name);
+            fs::rename(work.join(file.name), &path)?;
+            // Against an absent-minded edit; whoever owns the directory can still delete it.
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o444))?;
+        }
+        let manifest = Manifest::new(self.key, self.step, produced, since_epoch());
+        let text = manifest.to_text().map_err(io::Error::other)?;
+        let path = entry.join(MANIFEST);
+        fs::write(&path, text)?;
+        // Whoever may look into the entry may read it, whatever the umask.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+    }
+
+    fn artifacts(
+        &self,
+        produced: &Produced,
+        directory: &Path,
+        temporary: Option<&Arc<Temporary>>,
+    ) -> Vec<Artifact> {
+        let files = self.step.outputs.iter().zip(&produced.outputs);
+        files
+            .map(|(output, file)| Artifact {
+                name: output.name,
+                path: directory.join(output.name),
+                size: file.size,
+                digest: file.digest,
+                temporary: temporary.cloned(),
+            })
+            .collect()
+    }
+
+    /// Saves a failed tool's whole log, and says where.
+    fn with_log(&self, cache: &Cache, error: ExecuteError) -> ExecuteError {
+        let ExecuteError::Tool(mut failure) = error else {
+            return error;
+        };
+        let path = cache.layout.failure(&self.key);
+        if fs::write(&path, &failure.log).is_ok() {
+            failure.log_path = Some(path);
+        }
+        ExecuteError::Tool(failure)
+    }
+
+    fn warn(&self, warning: String) {
+        (self.observe)(Event::Warning(warning));
+    }
+
+    fn warn_unwritable(&self, cache: &Cache, error: &io::Error) {
+        self.warn(format!(
+            "can't write the cache {}: {error}; what is built now is not kept",
+            cache.layout.root().display()
+        ));
+    }
+}
+
+/// Moves the finished entry of `area` into place by one rename. What is there already is to be
+/// replaced, or comes from a process that had no lock: it goes with the area.
+fn publish(area: &Area, destination: &Path) -> io::Result<()> {
+    const TRIES: u32 = 8;
+    let entry = area.entry();
+    for attempt in 0..TRIES {
+        match fs::rename(&entry, destination) {
+            Ok(()) => return Ok(()),
+            Err(error) => match error.kind() {
+                ErrorKind::DirectoryNotEmpty
+                | ErrorKind::AlreadyExists
+                | ErrorKind::NotADirectory => {
+                    let replaced = area.replaced(attempt);
+                    if let Err(error) = fs::rename(destination, replaced)
+                        && error.kind() != ErrorKind::NotFound
+                    {
+                        return Err(error);
+                    }
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+    Err(io::Error::other(format!(
+        "{} comes back whenever it is moved away",
+        destination.display()
+    )))
+}
+
+fn since_epoch() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}

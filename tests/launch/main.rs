@@ -1,0 +1,17 @@
+//! Kernels from MLIR to their results: built with the real tools, launched with checked arguments,
+//! and compared with plain Rust.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that can't go on fails"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod examples;
+mod grids;
+mod names;
+mod narrowing;
+mod programs;
+mod types;
+mod workshop;

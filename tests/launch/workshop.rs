@@ -1,0 +1,79 @@
+//! Builds kernels out of MLIR text or example files, through one session, and loads them.
+
+use std::fs;
+use std::path::Path;
+
+use npu_build::config::{Environment, Layer, Settings};
+use npu_build::interrupt::Interrupt;
+use npu_build::{Build, BuildError, Request, Session, Target};
+use npu_runtime::{Device, Kernel, Runtime};
+use tempfile::TempDir;
+
+use crate::common;
+
+/// A session with a cache and a directory of its own.
+pub struct Workshop {
+    session: Session,
+    directory: TempDir,
+}
+
+impl Workshop {
+    pub fn new() -> Self {
+        let directory = tempfile::Builder::new()
+            .prefix("npu-build-launch-")
+            .tempdir()
+            .unwrap();
+        let layer = Layer {
+            cache_dir: Some(directory.path().join("cache")),
+            llvm: Some(common::real_llvm()),
+            target: Some(Target::Cpu),
+            ..Layer::default()
+        };
+        let nothing = Environment::from_fn(|_| None);
+        let settings = Settings::load(layer, &nothing, directory.path()).unwrap();
+        let session = Session::new(settings, Interrupt::default(), &|_| {}).unwrap();
+        Self { session, directory }
+    }
+
+    fn build_file(&self, path: &Path) -> Result<Build, BuildError> {
+        let request = Request::new(path).completed_by(self.session.settings());
+        self.session.build(&request, &|_| {})
+    }
+
+    /// Builds the kernel that `mlir` defines.
+    pub fn build(&self, mlir: &str) -> Result<Build, BuildError> {
+        let path = self.directory.path().join("kernel.mlir");
+        fs::write(&path, mlir).unwrap();
+        self.build_file(&path)
+    }
+
+    /// The kernel that `mlir` defines, on the cpu.
+    #[track_caller]
+    pub fn kernel(&self, mlir: &str) -> Kernel {
+        let build = self.build(mlir);
+        let build = build.unwrap_or_else(|error| panic!("{}\n{mlir}", error.report()));
+        load(&build, &cpu())
+    }
+
+    /// The kernel of an example file, on the cpu.
+    #[track_caller]
+    pub fn example(&self, name: &str) -> Kernel {
+        let build = self.build_file(&common::example(name));
+        load(
+            &build.unwrap_or_else(|error| panic!("{}", error.report())),
+            &cpu(),
+        )
+    }
+}
+
+pub fn cpu() -> Device {
+    Device::open(Runtime::Cpu).unwrap()
+}
+
+#[track_caller]
+pub fn load(build: &Build, device: &Device) -> Kernel {
+    let [kernel] = build.kernels.as_slice() else {
+        panic!("{} kernels", build.kernels.len());
+    };
+    build.load(device, kernel).unwrap()
+}
