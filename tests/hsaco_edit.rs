@@ -302,6 +302,11 @@ fn sections_that_can_not_be_replaced_are_refused() {
     names[kind] = 0;
     assert_eq!(fault(&names), ContainerFault::Names.into());
     names[kind] = 3;
+    // An empty table, behind whose end the sections' names would be.
+    let size = kind - 4 + 32..kind - 4 + 40;
+    let old: Vec<_> = names.splice(size.clone(), [0; 8]).collect();
+    assert_eq!(fault(&names), ContainerFault::Names.into());
+    names.splice(size, old);
     let name = Elf64::parse(&names).unwrap().headers[index].offset;
     let name =
         usize::try_from(name).unwrap() + usize::try_from(files::get(&names, kind - 4)).unwrap();

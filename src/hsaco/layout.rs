@@ -121,9 +121,11 @@ impl<'e, 'a> Layout<'e, 'a> {
         if header.is_none_or(|header| header.flags & SHF_ALLOC != 0) {
             return Err(EditFault::LoadedNames);
         }
+        // A name that is not all in the table would become one when the table grows.
         let mut names = self.elf.names().to_vec();
-        if names.last() != Some(&0) {
-            names.push(0);
+        let is_outside = |header: &Header| size_of(&names) <= header.name.into() && header.name > 0;
+        if names.last() != Some(&0) || self.elf.headers.iter().any(is_outside) {
+            return Err(ContainerFault::Names.into());
         }
         names.extend(arch.name().as_bytes());
         names.push(0);
