@@ -11,6 +11,7 @@
 //! | [`step`] | the pure steps, their keys, and the one place that runs a subprocess |
 //! | [`store`] | the cache directory: look up, verify, lock, publish, repair |
 //! | [`launcher`] | generated Rust |
+//! | [`hsaco`] | the binary formats of AIE artifacts |
 //! | [`config`] | flags, variables and files, in layers |
 //! | [`plan`] | which steps a kernel needs, chained by content |
 //!
@@ -21,6 +22,7 @@ mod build_script;
 mod builder;
 pub mod config;
 pub mod digest;
+pub mod hsaco;
 pub mod interrupt;
 pub mod kernel;
 pub mod launcher;

@@ -143,6 +143,11 @@ pub enum Command {
     },
     /// Show which tools were found, and why others were not taken
     Doctor,
+    /// Pack kernels into an hsaco, or look into one
+    Hsaco {
+        #[command(subcommand)]
+        command: super::hsaco::HsacoCommand,
+    },
     /// Print a shell's completion script
     #[command(
         after_help = "Example:\n  npu-build completions bash > ~/.local/share/bash-completion/completions/npu-build"

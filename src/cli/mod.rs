@@ -7,6 +7,7 @@ mod args;
 mod cache;
 mod compile;
 mod doctor;
+mod hsaco;
 mod inspect;
 mod json;
 mod terminal;
@@ -146,6 +147,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
         Command::Key(command) => inspect::key(global, command, terminal),
         Command::Cache { command } => cache::run(global, command, terminal),
         Command::Doctor => doctor::run(global, terminal),
+        Command::Hsaco { command } => hsaco::run(command, terminal),
         Command::Completions { shell } => {
             let mut command = Arguments::command();
             let mut text = Vec::new();

@@ -1,0 +1,67 @@
+//! The PDI, which configures the array: recognised, never interpreted.
+
+use super::bytes::{array, part, size_of, u32_at};
+
+/// The sync words at the start.
+const MAGIC: [u8; 16] = [
+    0xdd, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55, 0xcc, 0xbb, 0xaa, 0x99,
+];
+
+/// The id code that bootgen writes for the devices with an NPU.
+const ID_CODE: u32 = 0x14ca_8093;
+
+/// Where the image header table has its identification: the first in PDIs that bootgen 2023.2 makes,
+/// the other where the table before it is longer.
+const IDENTIFICATION: [u64; 2] = [0x38, 0x48];
+
+/// What is wrong with a PDI.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PdiFault {
+    /// There is nothing.
+    #[error("the PDI is empty")]
+    Empty,
+    /// The header is not complete.
+    #[error("the PDI has {size} bytes, its header alone has 76")]
+    Truncated {
+        /// Bytes there are.
+        size: u64,
+    },
+    /// It does not begin with the sync words.
+    #[error("this is no PDI: it does not begin with the words dd000000 44332211 88776655 ccbbaa99")]
+    Magic,
+    /// It is for another family of devices.
+    #[error("the PDI is for a device with id code {found:#010x}, an NPU's is {ID_CODE:#010x}")]
+    IdCode {
+        /// What it says.
+        found: u32,
+    },
+    /// The image header has another identification.
+    #[error("the PDI has no 'IDPP' at offset 0x38 or 0x48")]
+    Identification,
+}
+
+/// Checks that `bytes` begin as a PDI for an NPU does.
+///
+/// # Errors
+/// See [`PdiFault`].
+pub fn validate(bytes: &[u8]) -> Result<(), PdiFault> {
+    if bytes.is_empty() {
+        return Err(PdiFault::Empty);
+    }
+    let size = size_of(bytes);
+    let truncated = || PdiFault::Truncated { size };
+    if array(bytes, 0).ok_or_else(truncated)? != MAGIC {
+        return Err(PdiFault::Magic);
+    }
+    let found = u32_at(bytes, 0x28).ok_or_else(truncated)?;
+    if found != ID_CODE {
+        return Err(PdiFault::IdCode { found });
+    }
+    part(bytes, 0, 0x4c).ok_or_else(truncated)?;
+    let is_identified = |at| part(bytes, at, 4) == Some(b"IDPP");
+    if IDENTIFICATION.into_iter().any(is_identified) {
+        Ok(())
+    } else {
+        Err(PdiFault::Identification)
+    }
+}
