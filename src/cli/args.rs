@@ -109,7 +109,10 @@ pub enum Format {
     Json,
 }
 
+// Only the command that is asked for is put together: the others would cost a hit more than the
+// entry that it looks up.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub enum Command {
     /// Compile kernels and generate their launchers, or find both in the cache
     #[command(after_help = "Examples:\n  \
