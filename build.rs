@@ -3,11 +3,6 @@
 //! A hit is over in about a millisecond, and of that a position-independent program spends a tenth on
 //! relocating its tables: fifty pages that are copied and patched before `main`. Libraries, heap and
 //! stack stay randomised.
-#![expect(
-    clippy::print_stdout,
-    reason = "this is how a build script talks to Cargo"
-)]
-
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
