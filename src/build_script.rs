@@ -166,6 +166,7 @@ impl BuildScript {
         let required = |name: &'static str| get(name.as_ref()).ok_or(ScriptError::NotCargo(name));
         let out_dir = PathBuf::from(required("OUT_DIR")?);
         let crate_dir = PathBuf::from(required("CARGO_MANIFEST_DIR")?);
+        let target = required("CARGO_CFG_TARGET_ARCH")?;
         for name in config::READ.iter().chain(&["DOCS_RS"]) {
             writeln!(cargo, "cargo::rerun-if-env-changed={name}")?;
         }
@@ -198,7 +199,6 @@ impl BuildScript {
                 .iter()
                 .try_for_each(|request| stub(request, &out_dir));
         }
-        let target = required("CARGO_CFG_TARGET_ARCH")?;
         let warnings = Warnings::default();
         let session = Session::new(settings, interrupt, &|event| warnings.note(&event))?;
         warnings.tell(cargo)?;
