@@ -5,11 +5,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 bash tests/setup.sh
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+say() { if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi; }
 
 say "Building npu-build"
 cargo build --release --locked
-npu_build=$PWD/target/release/npu-build
+# Wherever Cargo was told to put it.
+target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+npu_build=$target/release/npu-build
 
 # A cache of its own, so that the first compilation is a miss whatever has been built before.
 cache=$(mktemp -d)

@@ -124,3 +124,32 @@ fn npu_level_kernels_are_described_without_any_tool() {
     }
     assert!(!scene.cache.exists(), "a signature needs no cache");
 }
+
+#[test]
+fn a_direction_that_the_mlir_speaks_against_counts_and_is_doubted() {
+    let scene = Scene::replayed();
+    let kernel = scene.kernel("vecadd.mlir");
+    for (word, doubt) in [
+        ("out=in", "argument 'out' may be written"),
+        ("x=out", "argument 'x' is only read"),
+    ] {
+        for command in ["signature", "compile"] {
+            let path = kernel.to_str().unwrap();
+            let told = scene.run(&[command, path, "--target", "cpu", "--arg", word]);
+            assert_eq!(told.code(), 0, "{told:?}");
+            assert!(told.stderr().contains(doubt), "{told:?}");
+        }
+    }
+    // What is safe, or was inferred, is not.
+    let agreed = scene.run(&[
+        "compile",
+        kernel.to_str().unwrap(),
+        "--target",
+        "cpu",
+        "--arg",
+        "out=out",
+        "--arg",
+        "x=inout",
+    ]);
+    assert!(!agreed.stderr().contains("warning"), "{agreed:?}");
+}

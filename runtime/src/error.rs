@@ -12,7 +12,6 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a device, a kernel, a buffer or a launch was refused. Nothing has run if one is returned,
 /// except for [`Error::KernelMemory`].
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// No runtime has this name.
@@ -219,6 +218,13 @@ impl std::error::Error for Error {
             Self::Argument(error) => Some(&**error),
             _ => None,
         }
+    }
+}
+
+/// The same text as `Display`, since that is what Rust shows of an error that `main` returns.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

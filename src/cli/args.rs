@@ -140,11 +140,19 @@ pub enum Command {
         npu-build key vecadd.mlir --target cpu -v      # and what it is computed from")]
     Key(KernelCommand),
     /// Look into the cache directory, or empty it
+    #[command(after_help = "Examples:\n  \
+        du -sh \"$(npu-build cache dir)\"\n  \
+        npu-build cache list --message-format json | jq -r 'select(.kernel == \"vecadd\") | .key'\n  \
+        npu-build cache clear")]
     Cache {
         #[command(subcommand)]
         command: CacheCommand,
     },
     /// Show which tools were found, and why others were not taken
+    #[command(after_help = "Examples:\n  \
+        npu-build doctor\n  \
+        npu-build doctor -v                            # and every file of each tool\n  \
+        npu-build doctor --llvm /usr/lib/llvm-22")]
     Doctor,
     /// Pack kernels into an hsaco, or look into one
     Hsaco {
@@ -165,13 +173,13 @@ pub enum Command {
 pub enum CacheCommand {
     /// Print the path of the cache directory
     Dir,
-    /// List the entries with kernel, target, step, size and age
+    /// List the entries: key, step, target, size, last use, kernel
     List,
     /// Delete all entries, and what failed builds left
     Clear,
 }
 
-/// What to do with one kernel.
+// What to do with one kernel. No documentation: clap would take it for the command's.
 #[derive(Args, Debug)]
 pub struct KernelOptions {
     /// What to build for: cpu, npu1 or npu2 [default: the MLIR's own device]
@@ -236,7 +244,7 @@ pub struct BuildCommand {
     pub delivery: Delivery,
 }
 
-/// What to do with what was built.
+// What to do with what was built. No documentation: clap would take it for the command's.
 #[derive(Args, Debug)]
 pub struct Delivery {
     /// Copy launcher and artifact there; files that are right already are not touched

@@ -1,5 +1,7 @@
 //! `npu-build cache`: where the cache is, what is in it, and how to empty it.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use npu_build::store::Store;
 use serde::Serialize;
 
@@ -32,6 +34,9 @@ pub fn run(global: &Global, command: &CacheCommand, terminal: &Terminal) -> Resu
 }
 
 fn list(store: &Store, terminal: &Terminal) -> Result<(), Failure> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     for entry in store.list() {
         if terminal.json {
             #[derive(Serialize)]
@@ -55,16 +60,27 @@ fn list(store: &Store, terminal: &Terminal) -> Result<(), Failure> {
             })?;
         } else {
             terminal.result(&format!(
-                "{}  {:8}  {:6}  {:>10}  {}",
+                "{}  {:8}  {:6}  {:>10}  used {:>8}  {}",
                 entry.key.short(),
                 entry.step,
                 entry.target,
                 size(entry.bytes),
+                ago(now, entry.last_used),
                 entry.kernel
             ))?;
         }
     }
     Ok(())
+}
+
+/// How long ago, in the largest unit that fits; last uses are noted to the hour.
+fn ago(now: u64, then: u64) -> String {
+    let seconds = now.saturating_sub(then);
+    match seconds / 3600 {
+        0 => "just now".into(),
+        hours @ 1..48 => format!("{hours} h ago"),
+        hours => format!("{} d ago", hours / 24),
+    }
 }
 
 fn size(bytes: u64) -> String {

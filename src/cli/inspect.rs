@@ -25,6 +25,9 @@ pub fn signature(
         false,
     );
     let understood = Understood::new(&request)?;
+    for doubt in &understood.doubts {
+        terminal.warning(&format!("{}: {doubt}", request.kernel.display()));
+    }
     let json = command
         .format
         .map_or(terminal.json, |format| format == Format::Json);

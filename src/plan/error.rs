@@ -1,6 +1,6 @@
 //! Why a build failed, in the user's terms, and which exit code that is.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,9 @@ use crate::step::execute::ExecuteError;
 use crate::store::{EnsureError, OpenError};
 use crate::toolchain::{MissingTools, NotFound};
 
-/// Why a kernel was not built.
-#[derive(Debug, thiserror::Error)]
+/// Why a kernel was not built. Its `Debug` form is the full report, since that is what Rust shows of
+/// an error that `main` returns.
+#[derive(thiserror::Error)]
 pub enum BuildError {
     /// A file can't be read.
     #[error("can't read {}: {source}", path.display())]
@@ -112,6 +113,12 @@ impl KernelError {
             path: path.to_owned(),
             source: Box::new(self),
         }
+    }
+}
+
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.report())
     }
 }
 

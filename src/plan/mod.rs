@@ -252,7 +252,7 @@ impl Session {
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
         let started = Instant::now();
-        let plan = self.plan(request)?;
+        let plan = self.plan(request, observe)?;
         let ensure = |step: &Keyed| {
             self.store
                 .ensure(step, request.refresh, &self.runner, observe)
@@ -289,7 +289,7 @@ impl Session {
     }
 
     /// What is to be done for `request`; the plan of an earlier build if nothing has changed since.
-    fn plan(&self, request: &Request) -> Result<Arc<Plan>, BuildError> {
+    fn plan(&self, request: &Request, observe: Observer<'_>) -> Result<Arc<Plan>, BuildError> {
         let source = prepared::read(&request.kernel)?;
         if let Some(plan) = self.plans.get(&request.kernel)
             && plan.source == source
@@ -299,6 +299,10 @@ impl Session {
             return Ok(plan);
         }
         let prepared = Prepared::of(request, &source)?;
+        for doubt in &prepared.understood.doubts {
+            let kernel = request.kernel.display();
+            observe(Event::Warning(format!("{kernel}: {doubt}")));
+        }
         let (compile, tools) = self.compile_with(&prepared, request)?;
         let plan = Arc::new(Plan {
             request: request.clone(),

@@ -5,6 +5,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use npu_runtime::{Direction, Kind, Parameter, Signature};
+
 use super::{BuildError, KernelError, Request};
 use crate::kernel::canonical::Canonical;
 use crate::kernel::{Kernel, Module, Target, triton};
@@ -21,6 +23,8 @@ pub struct Understood {
     pub text: Arc<Canonical>,
     /// The kernels that the request means.
     pub kernels: Vec<Kernel>,
+    /// Where the user's word is hard to believe: it counts, and it may lose data.
+    pub doubts: Vec<String>,
 }
 
 /// A file whose target is settled: all that is needed to plan its steps.
@@ -68,16 +72,20 @@ impl Understood {
         let (module, text) = Module::read(bytes)?;
         let selected = module.select(request.entry.as_deref())?;
         let mut kernels: Vec<_> = selected.into_iter().cloned().collect();
+        let mut doubts = Vec::new();
         // The user's word on a kernel's arguments beats what was inferred.
         for kernel in &mut kernels {
+            let inferred = kernel.signature.clone();
             if let Some(signature) = &request.signature {
                 kernel.apply_triton(&triton::parse(signature)?)?;
             }
             for (name, direction) in &request.directions {
                 kernel.set_direction(name, *direction)?;
             }
+            doubts.extend(contradictions(&inferred, &kernel.signature));
         }
         Ok(Self {
+            doubts,
             module,
             text: Arc::new(text),
             kernels,
@@ -90,6 +98,33 @@ impl Understood {
             .ok_or(KernelError::NoTarget)?;
         self.module.check_target(target)?;
         Ok(target)
+    }
+}
+
+/// Where directions were changed to what the MLIR speaks against.
+fn contradictions(inferred: &Signature, told: &Signature) -> Vec<String> {
+    let pairs = inferred.parameters.iter().zip(told.parameters.iter());
+    let doubts = pairs.filter_map(|(inferred, told)| {
+        let name = &told.name;
+        let doubt = match (direction(inferred)?, direction(told)?) {
+            (Direction::Out | Direction::InOut, Direction::In) => {
+                "may be written, as far as the MLIR tells: as `in` it is shared memory to the host \
+                 program, and what is written to it is lost or worse"
+            }
+            (Direction::In, Direction::Out) => {
+                "is only read, as far as the MLIR tells: as `out` its content may never get there"
+            }
+            _ => return None,
+        };
+        Some(format!("argument '{name}' {doubt}"))
+    });
+    doubts.collect()
+}
+
+fn direction(parameter: &Parameter) -> Option<Direction> {
+    match parameter.kind {
+        Kind::Memory { direction, .. } => Some(direction),
+        Kind::Scalar(_) => None,
     }
 }
 
