@@ -58,6 +58,8 @@ pub struct Module {
     /// All that can be launched, in the file's order: public functions with a body, or (device,
     /// sequence) pairs.
     pub kernels: Vec<Kernel>,
+    /// The symbols of all functions with a body, private ones too, in the file's order.
+    pub defined: Vec<String>,
     /// Object files that the kernel is linked with, as written: sorted, each once.
     pub link_files: Vec<String>,
     /// The devices of the AIE level, in the file's order.

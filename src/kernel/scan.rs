@@ -29,6 +29,7 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
             kernels: Vec::new(),
             link_files: survey.link_files,
             devices: Vec::new(),
+            defined: Vec::new(),
             refused: Vec::new(),
             triton: survey.triton,
         },
@@ -225,10 +226,14 @@ impl<'s> Scanner<'_, 's> {
 
     /// Adds a public function with a body.
     fn function(&mut self, function: Function<'s>, line: u32) {
-        if function.private || function.body.is_none() {
+        if function.body.is_none() {
             return;
         }
         let symbol = function.symbol.clone().unwrap_or_default();
+        self.module.defined.push(symbol.clone());
+        if function.private {
+            return;
+        }
         self.add(symbol, function, line, None);
     }
 

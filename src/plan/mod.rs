@@ -216,6 +216,7 @@ impl Session {
         cpu::compile(&cpu::Request {
             signature: &kernel.signature,
             types: &kernel.types,
+            defined: &prepared.understood.module.defined,
             origin: step::Origin {
                 path: request.kernel.clone(),
                 text: Arc::clone(&prepared.understood.text),

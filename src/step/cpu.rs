@@ -103,6 +103,8 @@ pub struct Request<'a> {
     pub signature: &'a Signature,
     /// The parsed type of each parameter.
     pub types: &'a [Type],
+    /// The symbols of all functions that the text defines, the kernel among them.
+    pub defined: &'a [String],
     /// Where the kernel's canonical text came from.
     pub origin: Origin,
     /// The programs.
@@ -118,7 +120,7 @@ pub struct Request<'a> {
 /// # Errors
 /// When an argument can't be passed by the C calling convention that the lowering gives the kernel.
 pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
-    let (text, symbol) = named_apart(&request.origin.text.text, &request.signature.name);
+    let (text, symbol) = named_apart(request);
     let call = call::generate(request.signature, request.types, &symbol)?;
     let source = Input::new(SOURCE, text.as_bytes());
     let mut facts = Vec::new();
@@ -143,15 +145,25 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
     })
 }
 
-/// The kernel's text and name, the name changed where compiled code would call the kernel by it.
-fn named_apart<'a>(text: &'a str, name: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
-    let renamed = reserved::is_reserved(name)
-        .then(|| rename(text, name))
-        .flatten();
-    match renamed {
-        Some((text, name)) => (text.into(), name.into()),
-        None => (text.into(), name.into()),
+/// The kernel's text and name, with the names changed of all functions that compiled code would call
+/// where it means those of the C library.
+fn named_apart<'a>(request: &'a Request<'_>) -> (Cow<'a, str>, Cow<'a, str>) {
+    let name = &*request.signature.name;
+    let (mut text, mut symbol) = (
+        Cow::Borrowed(&*request.origin.text.text),
+        Cow::Borrowed(name),
+    );
+    for defined in request.defined {
+        if reserved::is_reserved(defined)
+            && let Some((renamed, new)) = rename(&text, defined)
+        {
+            text = renamed.into();
+            if defined == name {
+                symbol = new.into();
+            }
+        }
     }
+    (text, symbol)
 }
 
 fn commands(request: &Request<'_>) -> Vec<Command> {

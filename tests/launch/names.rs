@@ -99,3 +99,35 @@ fn a_kernel_named_like_the_function_that_it_needs_computes_it() {
         assert!((x.exp() - out).abs() < 1e-15, "exp({x}) is not {out}");
     }
 }
+
+/// The kernel needs `expf` and `memset`; the file defines functions of those names that do otherwise.
+#[test]
+fn other_functions_of_the_file_are_not_called_in_place_of_the_c_librarys() {
+    let kernel = Workshop::new().kernel(
+        "func.func private @expf(%x: f32) -> f32 {
+           %c = arith.constant 42.0 : f32
+           return %c : f32
+         }
+         func.func private @memset(%x: f32) -> f32 {
+           return %x : f32
+         }
+         func.func @kernel(%x: memref<4096xf32>, %out: memref<4096xf32>, %own: memref<1xf32>) {
+           %zero = arith.constant 0.0 : f32
+           linalg.fill ins(%zero : f32) outs(%out : memref<4096xf32>)
+           %first = arith.constant 0 : index
+           %v = memref.load %x[%first] : memref<4096xf32>
+           %e = math.exp %v : f32
+           memref.store %e, %out[%first] : memref<4096xf32>
+           %o = func.call @expf(%v) : (f32) -> f32
+           memref.store %o, %own[%first] : memref<1xf32>
+           return
+         }",
+    );
+    let x = [1.0f32; 4096];
+    let (mut out, mut own) = ([7.0f32; 4096], [0.0f32]);
+    let arguments = &mut [Arg::input(&x), Arg::output(&mut out), Arg::output(&mut own)];
+    kernel.launch(Grid::ONE, arguments).unwrap();
+    assert!((out[0] - 1.0f32.exp()).abs() < 1e-6, "{}", out[0]);
+    assert!(out[1..].iter().all(|zero| *zero == 0.0));
+    assert_eq!(own, [42.0]);
+}

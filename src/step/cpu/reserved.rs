@@ -5,6 +5,7 @@
 
 /// What a kernel's object defines or calls besides the functions of mathematics.
 const OWN: &[&str] = &[
+    "abort",
     "aligned_alloc",
     "bcmp",
     "bzero",
@@ -19,6 +20,9 @@ const OWN: &[&str] = &[
     "memset",
     "mmap",
     "munmap",
+    "printf",
+    "putchar",
+    "puts",
     "realloc",
     "strlen",
     "_setjmp",
