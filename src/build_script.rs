@@ -210,7 +210,8 @@ impl BuildScript {
             }
             let build = session.build(request, &|event| warnings.note(&event));
             warnings.tell(cargo)?;
-            build?.write_to(&out_dir, |_| true)?;
+            let observe = |event: Event<'_>| warnings.note(&event);
+            session.deliver(request, build?, &out_dir, |_| true, &observe)?;
         }
         Ok(())
     }

@@ -66,10 +66,12 @@ impl Interrupt {
                     raised.raise();
                     let raised = raised.clone();
                     // A tool that ignores SIGTERM must not outlive the user's patience.
-                    std::thread::spawn(move || {
+                    let patience = move || {
                         std::thread::sleep(PATIENCE);
                         raised.raise();
-                    });
+                    };
+                    // Without a thread to spare, a second signal has to do.
+                    let _ = std::thread::Builder::new().spawn(patience);
                 }
             })?;
         Ok(())

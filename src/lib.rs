@@ -27,6 +27,7 @@ pub mod interrupt;
 pub mod kernel;
 pub mod launcher;
 mod nearest;
+mod parallel;
 pub mod plan;
 mod recent;
 pub mod step;

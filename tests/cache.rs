@@ -513,3 +513,56 @@ fn the_cache_can_be_moved() {
     assert!(scene.compile(&kernel).stderr().contains("hit: vecadd"));
     assert_eq!(scene.runs(), [""; 0]);
 }
+
+#[test]
+fn what_links_in_the_cache_lead_to_is_never_deleted() {
+    let scene = Scene::replayed();
+    let kernel = scene.kernel("vecadd.mlir");
+    scene.compile(&kernel).paths();
+    let theirs = scene.path().join("theirs");
+    for name in ["work", "entries", "quarantine", "failures", "tools"] {
+        fs::create_dir_all(theirs.join("sub")).unwrap();
+        fs::write(theirs.join("file"), "precious").unwrap();
+        let ours = scene.cache.join("v1").join(name);
+        fs::remove_dir_all(&ours).unwrap();
+        symlink(&theirs, &ours).unwrap();
+        let cleared = scene.run(&["cache", "clear"]);
+        assert_eq!(cleared.code(), 4, "{name}: {cleared:?}");
+        assert!(cleared.stderr().contains("symbolic link"), "{cleared:?}");
+        let kernel = kernel.to_str().unwrap();
+        scene
+            .run(&["compile", kernel, "--target", "cpu", "--refresh"])
+            .paths();
+        assert!(
+            theirs.join("sub").exists() && theirs.join("file").exists(),
+            "{name}"
+        );
+        fs::remove_file(&ours).unwrap();
+    }
+}
+
+#[test]
+fn several_kernels_of_one_file_are_built_each_as_the_project_says() {
+    let scene = Scene::new();
+    let body = "(%x: memref<4xf32>, %y: memref<4xf32>) {\n  memref.copy %x, %y : memref<4xf32> to memref<4xf32>\n  return\n}\n";
+    scene.file("two.mlir", format!("func.func @a{body}func.func @b{body}"));
+    scene.file(
+        "npu-build.toml",
+        "[build]\ntarget = \"cpu\"\n[[kernel]]\npath = \"two.mlir\"\nentry = \"a\"\n\
+         [[kernel]]\npath = \"two.mlir\"\nentry = \"b\"\nargs = { y = \"inout\" }\n",
+    );
+    let told = scene.run(&["build", "--message-format", "json"]);
+    let kernels: Vec<_> = told
+        .stdout()
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["kernel"].clone())
+        .collect();
+    assert_eq!(kernels.len(), 2, "{told:?}");
+    for (kernel, (name, direction)) in kernels.iter().zip([("a", "out"), ("b", "inout")]) {
+        assert_eq!(kernel["name"], name);
+        let y = &kernel["parameters"][1]["kind"]["memory"]["direction"];
+        assert_eq!(*y, direction, "{kernel}");
+    }
+    // Both launchers would be two.rs.
+    scene.refuses(&["build", "--out-dir", "out"], 2, &["two.mlir", "two.rs"]);
+}

@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use npu_build::config::{PROJECT_FILE, Settings};
@@ -57,6 +55,8 @@ pub fn build(global: &Global, command: &BuildCommand, terminal: &Terminal) -> Re
         .map(|section| {
             let path = section.path.strip_prefix(&cwd).unwrap_or(&section.path);
             let request = Request {
+                // Tells the kernels of one file apart.
+                entry: section.entry.clone(),
                 refresh: command.delivery.refresh,
                 ..Request::new(path)
             };
@@ -104,19 +104,20 @@ fn deliver(
     let session = session(settings, terminal)?;
     let results = build_all(&session, &requests, jobs, terminal);
     let mut worst = None;
-    for result in results {
-        let result = result.and_then(|build| {
-            let written = match &delivery.out_dir {
-                Some(directory) => {
-                    session.interrupt().arm();
-                    Some(build.write_to(directory, |artifact| delivery.wants(artifact))?)
-                }
-                None => {
-                    keep(&build, terminal);
-                    None
-                }
-            };
-            Ok((build, written))
+    for (request, result) in requests.iter().zip(results) {
+        let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+        let result = result.and_then(|build| match &delivery.out_dir {
+            Some(directory) => {
+                session.interrupt().arm();
+                let wanted = |artifact: &Artifact| delivery.wants(artifact);
+                let (build, written) =
+                    session.deliver(request, build, directory, wanted, &observe)?;
+                Ok((build, Some(written)))
+            }
+            None => {
+                keep(&build, terminal);
+                Ok((build, None))
+            }
         });
         match result {
             Ok((build, written)) => print(&build, written, delivery, terminal)?,
@@ -145,9 +146,7 @@ fn check_distinct(requests: &[Request], directory: &Path) -> Result<(), Failure>
     let mut outputs: HashMap<PathBuf, &Path> = HashMap::new();
     for request in requests {
         let output = directory.join(Build::launcher_name(&request.kernel));
-        if let Some(first) = outputs.insert(output.clone(), &request.kernel)
-            && first != request.kernel
-        {
+        if let Some(first) = outputs.insert(output.clone(), &request.kernel) {
             return Err(BuildError::SameOutput {
                 output,
                 first: first.to_owned(),
@@ -168,32 +167,13 @@ fn build_all(
     terminal: &Terminal,
 ) -> Vec<Result<Build, BuildError>> {
     let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
-    if let [request] = requests {
-        return vec![session.build(request, &observe)];
-    }
     // Asked only now: the answer takes a dozen system calls.
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
-    let jobs = jobs.map_or_else(cores, |jobs| usize::try_from(jobs).unwrap_or(1));
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<Build, BuildError>)>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.min(requests.len()) {
-            scope.spawn(|| {
-                while let Some((index, request)) = {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    requests.get(index).map(|request| (index, request))
-                } {
-                    let result = session.build(request, &observe);
-                    done.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((index, result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, result)| result).collect()
+    let jobs = match requests {
+        [_] => 1,
+        _ => jobs.map_or_else(cores, |jobs| usize::try_from(jobs).unwrap_or(1)),
+    };
+    session.build_all(requests, jobs, &observe)
 }
 
 fn print(

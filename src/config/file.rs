@@ -245,7 +245,9 @@ impl Text {
         let packer = self.toolchain.hsaco_packer;
         File {
             layer: Layer {
-                cache_dir: self.cache.dir.map(absolute),
+                cache_dir: (self.cache.dir)
+                    .filter(|dir| !dir.as_os_str().is_empty())
+                    .map(absolute),
                 cache: self.cache.enabled,
                 shared_cache: self.cache.shared,
                 target: self.build.target.map(|parsed| parsed.0),

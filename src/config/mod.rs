@@ -151,16 +151,20 @@ impl Settings {
         })
     }
 
-    /// What the project file says about the kernel at `path`, if anything.
+    /// What the project file says about the kernel at `path`, if anything. Of several kernels in one
+    /// file it is the one with the given `entry`.
     #[must_use]
-    pub fn kernel(&self, path: &Path) -> Option<&KernelSection> {
+    pub fn kernel(&self, path: &Path, entry: Option<&str>) -> Option<&KernelSection> {
         if self.kernels.is_empty() {
             return None;
         }
         let wanted = std::path::absolute(path).ok()?;
-        self.kernels
-            .iter()
-            .find(|section| section.path == wanted || same_file(&section.path, &wanted))
+        let fits = |section: &&KernelSection| {
+            let named =
+                entry.is_none() || section.entry.is_none() || section.entry.as_deref() == entry;
+            named && (section.path == wanted || same_file(&section.path, &wanted))
+        };
+        self.kernels.iter().find(fits)
     }
 }
 

@@ -40,6 +40,9 @@ pub enum FileFault {
     },
 }
 
+/// A pipe or a device that gives more than this is no artifact.
+const STREAM_LIMIT: u64 = 1 << 30;
+
 /// The bytes of a file, mapped if it is a regular one.
 #[derive(Debug)]
 pub struct Bytes(Source);
@@ -72,7 +75,10 @@ impl Bytes {
             return Ok(Self(Source::Mapped(unsafe { Mmap::map(&file) }?)));
         }
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        let read = (&mut file).take(STREAM_LIMIT + 1).read_to_end(&mut bytes)?;
+        if read as u64 > STREAM_LIMIT {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         Ok(Self(Source::Read(bytes)))
     }
 }

@@ -132,7 +132,12 @@ fn generic(context: &Context<'_, '_>, range: (usize, usize)) -> bool {
 /// The inside of the last `affine_map<…>` of `indexing_maps`: the output's.
 fn last_map<'s>(context: &Context<'_, 's>, (start, end): (usize, usize)) -> Option<&'s str> {
     let tokens = context.tokens;
-    let key = (start..end).find(|i| tokens.is_word(*i, "indexing_maps"))?;
+    // Attributes nest, and another one may hold a word of this name.
+    let mut keys = (start..end).filter(|i| tokens.is_word(*i, "indexing_maps"));
+    let key = keys.next()?;
+    if keys.next().is_some() || has_alias_before(tokens, start, key) {
+        return None;
+    }
     if !tokens.is(key + 1, b'=') || !tokens.is(key + 2, b'[') {
         return None;
     }
@@ -150,6 +155,12 @@ fn last_map<'s>(context: &Context<'_, 's>, (start, end): (usize, usize)) -> Opti
     }
     let text = tokens.span(map, header::after_type(tokens, map));
     text.strip_prefix("affine_map<")?.strip_suffix('>')
+}
+
+/// Whether an attribute alias stands before the maps: as the operation's trait it could bring maps of
+/// its own.
+fn has_alias_before(tokens: &Tokens<'_>, start: usize, key: usize) -> bool {
+    (start..key).any(|i| tokens.kind(i) == Kind::Hash)
 }
 
 /// Whether all operations in the operation's regions compute values and touch no memory.

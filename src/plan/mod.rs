@@ -23,13 +23,14 @@ use crate::config::{CachePlace, KernelSection, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
+use crate::parallel;
 use crate::recent::Recent;
 use crate::step::cpu::{self, March};
 use crate::step::execute::ExecuteError;
 use crate::step::run::Runner;
 use crate::step::{self, Keyed, Step};
 use crate::store::layout::Layout;
-use crate::store::{EnsureError, Event, Observer, Store};
+use crate::store::{Artifact, EnsureError, Event, Observer, OpenError, Store};
 use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe};
 
 /// One kernel to build, and how.
@@ -68,7 +69,9 @@ impl Request {
     #[must_use]
     pub fn completed_by(self, settings: &Settings) -> Self {
         let none = KernelSection::default();
-        let section = settings.kernel(&self.kernel).unwrap_or(&none);
+        let section = settings
+            .kernel(&self.kernel, self.entry.as_deref())
+            .unwrap_or(&none);
         let mut directions = section.directions.clone();
         directions.extend(self.directions);
         Self {
@@ -108,16 +111,17 @@ impl Session {
     ) -> Result<Self, BuildError> {
         let store = match &settings.cache {
             CachePlace::Disabled => Store::disabled(),
-            CachePlace::Directory(root) => Store::open(root, settings.sharing, observe)?,
-            CachePlace::Unknown => {
-                observe(Event::Warning(
-                    "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set: what is built now is not kept for the next run".into(),
-                ));
-                Store::temporary().map_err(|source| BuildError::Write {
-                    path: std::env::temp_dir(),
-                    source,
-                })?
-            }
+            CachePlace::Directory(root) => match Store::open(root, settings.sharing, observe) {
+                // Nobody chose the place: a home that is closed to us is as good as none.
+                Err(error @ OpenError::Io { .. }) if settings.cache_is_default => {
+                    temporary_store(&error.to_string(), observe)?
+                }
+                opened => opened?,
+            },
+            CachePlace::Unknown => temporary_store(
+                "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
+                observe,
+            )?,
         };
         let tools = store.layout().map(Layout::tools);
         let memo = Memo::load(tools.as_deref());
@@ -289,6 +293,43 @@ impl Session {
         })
     }
 
+    /// Builds several kernels, up to `jobs` at once; the results in the order of the requests.
+    pub fn build_all(
+        &self,
+        requests: &[Request],
+        jobs: usize,
+        observe: Observer<'_>,
+    ) -> Vec<Result<Build, BuildError>> {
+        parallel::map(requests, jobs, |request| self.build(request, observe))
+    }
+
+    /// Builds one kernel and writes what is `wanted` of it into `directory`, see
+    /// [`Build::write_to`].
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn deliver(
+        &self,
+        request: &Request,
+        build: Build,
+        directory: &Path,
+        wanted: impl Fn(&Artifact) -> bool,
+        observe: Observer<'_>,
+    ) -> Result<(Build, Vec<PathBuf>), BuildError> {
+        // An entry may be deleted, by hand or by another process, between its use and the copy.
+        const TRIES: u32 = 3;
+        let mut build = build;
+        for _ in 1..TRIES {
+            match build.write_to(directory, &wanted) {
+                Ok(written) => return Ok((build, written)),
+                Err(BuildError::Read { .. }) => build = self.build(request, observe)?,
+                Err(error) => return Err(error),
+            }
+        }
+        let written = build.write_to(directory, &wanted)?;
+        Ok((build, written))
+    }
+
     /// What is to be done for `request`; the plan of an earlier build if nothing has changed since.
     fn plan(&self, request: &Request, observe: Observer<'_>) -> Result<Arc<Plan>, BuildError> {
         let source = prepared::read(&request.kernel)?;
@@ -318,6 +359,17 @@ impl Session {
         }
         Ok(plan)
     }
+}
+
+/// A cache for this run only, and why.
+fn temporary_store(reason: &str, observe: Observer<'_>) -> Result<Store, BuildError> {
+    observe(Event::Warning(format!(
+        "{reason}: what is built now is not kept for the next run"
+    )));
+    Store::temporary().map_err(|source| BuildError::Write {
+        path: std::env::temp_dir(),
+        source,
+    })
 }
 
 fn launcher_request(kernels: &[BuiltKernel], target: &str) -> launcher::Request {

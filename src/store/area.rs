@@ -71,6 +71,10 @@ const LONGEST_BUILD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Deletes areas that dead processes left below `parent`; what can't be deleted stays.
 pub fn sweep(parent: &Path) {
+    // What a link leads to is not ours to delete.
+    if open::is_link(parent) {
+        return;
+    }
     let Ok(areas) = fs::read_dir(parent) else {
         return;
     };

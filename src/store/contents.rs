@@ -10,7 +10,7 @@ use walkdir::WalkDir;
 use super::layout::{Layout, MANIFEST};
 use super::lock::{self, LockError, LockEvent, Mode};
 use super::manifest::Manifest;
-use super::{Cache, Store};
+use super::{Cache, Store, open};
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 
@@ -97,6 +97,13 @@ impl Cache {
         let _lock = lock::acquire(&root_lock, exclusive, self.sharing, interrupt, &on_event)?;
         let mut cleared = Cleared::default();
         for directory in deletable(&self.layout) {
+            // What a link leads to is not ours to delete.
+            if open::is_link(&directory) {
+                return Err(ClearError::Delete {
+                    path: directory,
+                    source: io::Error::other("it is a symbolic link"),
+                });
+            }
             let files = WalkDir::new(&directory).into_iter().filter_map(Result::ok);
             for file in files.filter(|file| file.file_type().is_file()) {
                 cleared.bytes += file.metadata().map_or(0, |metadata| metadata.len());

@@ -142,7 +142,14 @@ impl Job<'_> {
             // It is made, and only its place is missing: nothing has to run again.
             Err(error) => {
                 self.warn_unwritable(cache, &error);
-                Ok(self.temporary(&produced, area))
+                let outside = Area::new(&std::env::temp_dir(), Sharing::Private)?;
+                for output in &self.step.outputs {
+                    fs::copy(
+                        area.entry().join(output.name),
+                        outside.entry().join(output.name),
+                    )?;
+                }
+                Ok(self.temporary(&produced, outside))
             }
         }
     }

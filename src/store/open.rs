@@ -150,6 +150,11 @@ pub fn create(directory: &Path, sharing: Sharing, recursive: bool) -> io::Result
     }
 }
 
+/// Whether there is a symbolic link in the place of a directory of ours.
+pub fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
+}
+
 fn check_trust(path: &Path, metadata: &fs::Metadata, sharing: Sharing) -> Result<(), OpenError> {
     let user = rustix::process::geteuid().as_raw();
     let owner = metadata.uid();

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::closure::{self, Part};
 use super::loader::Loader;
@@ -15,6 +13,7 @@ use super::version::version;
 use super::wheel;
 use super::{FileIdentity, Identity, Probe, Tool};
 use crate::digest::{Digest, Hasher};
+use crate::parallel;
 
 /// An examination of one moment; every file is looked at once.
 pub(super) struct Examination<'a> {
@@ -151,7 +150,8 @@ impl<'a> Examination<'a> {
         for (path, stamp) in &unknown {
             self.probe.reading(path, stamp.size());
         }
-        let digested = in_parallel(&unknown, |(path, stamp)| digest_file(path, stamp));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let digested = parallel::map(&unknown, cores, |(path, stamp)| digest_file(path, stamp));
         let mut remembered = Vec::new();
         for ((path, stamp), digest) in unknown.into_iter().zip(digested) {
             let digest = digest?;
@@ -202,36 +202,4 @@ fn digest_file(path: &Path, stamp: &Stamp) -> Result<Digest, Reason> {
             file: path.to_owned(),
         })
     }
-}
-
-/// Applies `work` to every item on as many threads as there are cores; results in the items' order.
-fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(items.len());
-    if threads <= 1 {
-        return items.iter().map(work).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::with_capacity(items.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(index) else { break };
-                    let result = work(item);
-                    results
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner)
-                        .push((index, result));
-                }
-            });
-        }
-    });
-    let mut results = results
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    results.sort_by_key(|(index, _)| *index);
-    results.into_iter().map(|(_, result)| result).collect()
 }

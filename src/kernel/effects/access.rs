@@ -87,7 +87,10 @@ impl Walk<'_, '_> {
         };
         let end = self.operation_end(self.at);
         if access == Access::ToTensor {
-            writable = (next..end).any(|i| tokens.text(i).trim_matches('"') == "writable");
+            // Properties may also stand under an alias, which could name anything.
+            let may_be =
+                |i| tokens.text(i).trim_matches('"') == "writable" || tokens.kind(i) == Kind::Hash;
+            writable = (next..end).any(may_be);
         }
         match (access, second, result) {
             (Access::View, _, Some(result)) => self.alias(result, first),

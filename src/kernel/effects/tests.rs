@@ -133,3 +133,23 @@ mod what_hides_a_use;
 mod proven_overwritten;
 
 mod runtime_sequences;
+
+#[test]
+fn what_an_alias_may_bring_is_not_taken_for_known() {
+    // `writable` under an alias: the buffer itself may be changed.
+    let aliased = "#p = {restrict, writable}\nfunc.func @k(%x: memref<4xf32>) {\n\
+         %t = \"bufferization.to_tensor\"(%x) <#p> : (memref<4xf32>) -> tensor<4xf32>\n return\n}\n";
+    // A trait brings the maps; the nested attribute of the same name says nothing.
+    let nested = "#trait = {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0, d0)>], iterator_types = [\"parallel\"]}\n\
+         func.func @k(%x: memref<4xf32>, %y: memref<4x4xf32>) {\n\
+         linalg.generic #trait ins(%x : memref<4xf32>) outs(%y : memref<4x4xf32>) attrs = {foo = {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>]}} {\n\
+         ^bb0(%a: f32, %b: f32):\n linalg.yield %a : f32\n }\n return\n}\n";
+    for (text, argument) in [(aliased, 0), (nested, 1)] {
+        let module = crate::kernel::Module::scan(text.as_bytes()).unwrap();
+        let parameter = &module.kernels[0].signature.parameters[argument];
+        let npu_runtime::Kind::Memory { direction, .. } = parameter.kind else {
+            panic!("{parameter:?}");
+        };
+        assert_eq!(direction, npu_runtime::Direction::InOut, "{text}");
+    }
+}
