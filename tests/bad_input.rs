@@ -470,3 +470,19 @@ fn an_operation_that_no_pass_lowers_is_named() {
         );
     }
 }
+
+#[test]
+fn assembly_that_includes_files_is_refused_and_names_do_not_steer_the_terminal() {
+    let scene = Scene::replayed();
+    scene.file(
+        "asm.mlir",
+        "func.func @k(%x: memref<4xf32>) {\n  llvm.inline_asm has_side_effects \".incbin \\22/etc/hostname\\22\", \"\" : () -> ()\n  return\n}\n",
+    );
+    scene.refuses(&compile("asm.mlir"), 2, &["asm.mlir", ".incbin"]);
+    scene.file(
+        "name.mlir",
+        "func.func @\"\\1B[31mred\"(%x: tensor<4xf32>) {\n  return\n}\n",
+    );
+    let told = scene.run(&compile("name.mlir"));
+    assert!(!told.0.stderr.contains(&0x1b), "{told:?}");
+}

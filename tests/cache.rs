@@ -566,3 +566,17 @@ fn several_kernels_of_one_file_are_built_each_as_the_project_says() {
     // Both launchers would be two.rs.
     scene.refuses(&["build", "--out-dir", "out"], 2, &["two.mlir", "two.rs"]);
 }
+
+#[test]
+fn a_file_in_the_place_of_a_shard_is_moved_away() {
+    let scene = Scene::replayed();
+    let kernel = scene.kernel("vecadd.mlir");
+    let good = scene.compile(&kernel).paths();
+    for path in &good {
+        let shard = path.parent().unwrap().parent().unwrap();
+        fs::remove_dir_all(shard).unwrap();
+        fs::write(shard, "x").unwrap();
+        assert_eq!(scene.compile(&kernel).paths(), good);
+        assert!(scene.compile(&kernel).stderr().contains("hit: vecadd"));
+    }
+}

@@ -137,6 +137,7 @@ impl Terminal {
 
     /// A line on standard error; nobody to hear it is no reason to fail.
     fn print(&self, word: &str, tone: Tone, message: &str) {
+        let message = &harmless(message);
         let line = if self.colour {
             let code = match tone {
                 Tone::Good => "32",
@@ -171,6 +172,19 @@ fn write_result(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()
+}
+
+/// Kernel names and tools' words, without what would steer the terminal.
+fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' && c != '\t' {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 fn named(holder: Option<&Holder>) -> String {

@@ -101,6 +101,11 @@ pub enum KernelError {
     /// The target can't take an argument.
     #[error(transparent)]
     Unsupported(#[from] UnsupportedArgument),
+    /// Its assembly reads files that the key would not know.
+    #[error(
+        "its inline assembly includes a file ({0}), whose content no key would know; put the data into the MLIR"
+    )]
+    Includes(&'static str),
     /// Its launcher can't be expressed in Rust.
     #[error(transparent)]
     Launcher(#[from] launcher::Error),

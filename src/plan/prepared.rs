@@ -70,6 +70,13 @@ impl Understood {
 
     fn scan(request: &Request, bytes: &[u8]) -> Result<Self, KernelError> {
         let (module, text) = Module::read(bytes)?;
+        let assembly = text.text.contains("inline_asm") || text.text.contains("module_asm");
+        let included = [".incbin", ".include"]
+            .into_iter()
+            .find(|word| text.text.contains(word));
+        if let (true, Some(word)) = (assembly, included) {
+            return Err(KernelError::Includes(word));
+        }
         let selected = module.select(request.entry.as_deref())?;
         let mut kernels: Vec<_> = selected.into_iter().cloned().collect();
         let mut doubts = Vec::new();

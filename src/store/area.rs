@@ -57,6 +57,11 @@ impl Area {
         self.directory.path().join(format!("replaced-{attempt}"))
     }
 
+    /// Where what stands in the place of a directory goes.
+    pub fn misplaced(&self) -> PathBuf {
+        self.directory.path().join("misplaced")
+    }
+
     /// Keeps the directory, work and all, until the result is dropped.
     pub fn into_directory(self) -> TempDir {
         self.directory

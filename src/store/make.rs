@@ -135,8 +135,12 @@ impl Job<'_> {
         let area = Area::new(&cache.layout.work(), cache.sharing)?;
         let produced = self.produce(&area)?;
         let destination = cache.layout.entry(&self.key);
-        let published = open::create(&cache.layout.shard(&self.key), cache.sharing, false)
-            .and_then(|()| publish(&area, &destination));
+        let shard = cache.layout.shard(&self.key);
+        if fs::symlink_metadata(&shard).is_ok_and(|metadata| !metadata.is_dir()) {
+            fs::rename(&shard, area.misplaced())?;
+        }
+        let published =
+            open::create(&shard, cache.sharing, false).and_then(|()| publish(&area, &destination));
         match published {
             Ok(()) => Ok(self.artifacts(&produced, &destination, None)),
             // It is made, and only its place is missing: nothing has to run again.
@@ -176,8 +180,12 @@ impl Job<'_> {
                 let _ = place.keep();
                 Ok(())
             }
-            // Somebody else was faster.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            // Somebody else was faster, or a file stands in the place of the shard.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }
