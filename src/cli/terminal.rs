@@ -176,15 +176,8 @@ fn write_result(bytes: &[u8]) -> io::Result<()> {
 
 /// Kernel names and tools' words, without what would steer the terminal.
 fn harmless(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() && c != '\n' && c != '\t' {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    text.replace(steers, "\u{fffd}")
 }
 
 fn named(holder: Option<&Holder>) -> String {

@@ -18,6 +18,8 @@ use crate::digest::Digest;
 
 /// How many of a tool's last lines an error repeats.
 const TAIL_LINES: usize = 20;
+/// How many characters of such a line.
+const LINE_LIMIT: usize = 2000;
 /// How much of a log is kept in an entry's manifest.
 const LOG_LIMIT: u64 = 64 * 1024;
 
@@ -309,7 +311,10 @@ impl Started<'_> {
         let lines: Vec<_> = printed.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL_LINES)..]
             .iter()
-            .map(|line| (*line).to_owned())
+            .map(|line| match line.char_indices().nth(LINE_LIMIT) {
+                Some((at, _)) => format!("{}…", &line[..at]),
+                None => (*line).to_owned(),
+            })
             .collect();
         ExecuteError::Tool(Box::new(ToolFailure {
             subject: step
