@@ -70,18 +70,13 @@ impl Understood {
 
     fn scan(request: &Request, bytes: &[u8]) -> Result<Self, KernelError> {
         let (module, text) = Module::read(bytes)?;
-        let assembly = text.text.contains("inline_asm") || text.text.contains("module_asm");
-        let included = [".incbin", ".include"]
-            .into_iter()
-            .find(|word| text.text.contains(word));
-        if let (true, Some(word)) = (assembly, included) {
-            return Err(KernelError::Includes(word));
-        }
+        check_assembly(&text.text)?;
         let selected = module.select(request.entry.as_deref())?;
         let mut kernels: Vec<_> = selected.into_iter().cloned().collect();
         let mut doubts = Vec::new();
-        // The user's word on a kernel's arguments beats what was inferred.
-        for kernel in &mut kernels {
+        // The user's word on a kernel's arguments, if there is one, beats what was inferred.
+        let is_told = request.signature.is_some() || !request.directions.is_empty();
+        for kernel in kernels.iter_mut().filter(|_| is_told) {
             let inferred = kernel.signature.clone();
             if let Some(signature) = &request.signature {
                 kernel.apply_triton(&triton::parse(signature)?)?;
@@ -105,6 +100,18 @@ impl Understood {
             .ok_or(KernelError::NoTarget)?;
         self.module.check_target(target)?;
         Ok(target)
+    }
+}
+
+/// Refuses assembly that would read files behind the key's back.
+fn check_assembly(text: &str) -> Result<(), KernelError> {
+    let has = |word: &str| text.contains(word);
+    if !["inline_asm", "module_asm"].into_iter().any(has) {
+        return Ok(());
+    }
+    match [".incbin", ".include"].into_iter().find(|word| has(word)) {
+        Some(word) => Err(KernelError::Includes(word)),
+        None => Ok(()),
     }
 }
 

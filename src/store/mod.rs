@@ -206,14 +206,6 @@ impl Store {
         self.cache.as_ref().map(|cache| &cache.layout)
     }
 
-    /// Whether what is built can be kept.
-    #[must_use]
-    pub fn is_writable(&self) -> bool {
-        self.cache
-            .as_ref()
-            .is_some_and(|cache| cache.read_only.is_none())
-    }
-
     /// The outputs of `step`: from the cache if they are there and verify, built otherwise. With
     /// `refresh` they are built in any case, and replace what is in the cache.
     ///
@@ -237,13 +229,15 @@ impl Store {
         };
         let (outcome, artifacts) = match &self.cache {
             None => (Outcome::Built, job.build_outside()?),
-            Some(cache) => match cache.lookup(&key, step) {
-                Lookup::Hit(artifacts) if !refresh => (Outcome::Hit, cache.lend(artifacts)),
-                _ => {
-                    let (outcome, artifacts) = job.make_in(cache)?;
-                    (outcome, cache.lend(artifacts))
-                }
-            },
+            Some(cache) => {
+                // What is to be replaced need not be read.
+                let known = (!refresh).then(|| cache.lookup(&key, step));
+                let (outcome, artifacts) = match known {
+                    Some(Lookup::Hit(artifacts)) => (Outcome::Hit, artifacts),
+                    _ => job.make_in(cache)?,
+                };
+                (outcome, cache.lend(artifacts))
+            }
         };
         Ok(Ensured {
             kind: step.kind,
