@@ -203,7 +203,7 @@ fn print(
 
 impl Delivery {
     fn wants(&self, artifact: &Artifact) -> bool {
-        let part = match artifact.name {
+        let part = match &*artifact.name {
             launcher::SOURCE => Emit::Launcher,
             _ => Emit::Artifacts,
         };

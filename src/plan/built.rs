@@ -96,7 +96,7 @@ impl Build {
             let suffix = artifact
                 .name
                 .strip_prefix("kernel")
-                .unwrap_or(artifact.name);
+                .unwrap_or(&artifact.name);
             let stem = self
                 .kernels
                 .first()

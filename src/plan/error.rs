@@ -137,7 +137,7 @@ impl BuildError {
                 ExecuteError::Tool(failure) if failure.unusable => 3,
                 ExecuteError::Tool(_) | ExecuteError::Native { .. } => 1,
                 ExecuteError::ToolChanged { .. } => 3,
-                ExecuteError::WorkDirectory { .. } => 4,
+                ExecuteError::WorkDirectory { .. } | ExecuteError::Input { .. } => 4,
                 ExecuteError::Interrupted => 130,
             },
             Self::Ensure(EnsureError::Temporary { .. }) | Self::Cache(_) | Self::Write { .. } => 4,

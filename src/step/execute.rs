@@ -3,6 +3,7 @@
 //! The directory is empty at first; inputs are written into it, outputs are read out of it. Exit
 //! status 0 is not taken for success: every declared output must be there and pass its validator.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -13,8 +14,12 @@ use rustix::io::Errno;
 
 use super::retell::retell;
 use super::run::{Invocation, RunError, Runner};
-use super::{Argument, Command, NativeWork, Output, Step, Work};
+use super::{
+    Argument, Command, Input, Loaded, Name, NativeWork, Output, PROGRAMS, Step, WORK_DIRECTORY,
+    Work,
+};
 use crate::digest::Digest;
+use crate::toolchain::Companions;
 
 /// How many of a tool's last lines an error repeats.
 const TAIL_LINES: usize = 20;
@@ -38,7 +43,7 @@ pub struct Produced {
 #[derive(Debug)]
 pub struct ProducedFile {
     /// The declared name.
-    pub name: &'static str,
+    pub name: Name,
     /// Bytes.
     pub size: u64,
     /// Of the content.
@@ -74,6 +79,16 @@ pub enum ExecuteError {
         subject: String,
         /// The tool.
         tool: PathBuf,
+    },
+    /// An input is not what it was any more.
+    #[error("{subject}: can't read {} any more: {source}", path.display())]
+    Input {
+        /// What was worked on.
+        subject: String,
+        /// The input.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
     },
     /// A signal said to stop.
     #[error("interrupted")]
@@ -124,13 +139,73 @@ pub fn execute(
     match &step.work {
         Work::Native(function) => native(step, *function, directory),
         Work::Commands(commands) => {
-            for input in &step.inputs {
-                let path = directory.join(input.name);
-                fs::write(&path, &input.bytes).map_err(|source| unusable(&path, source))?;
-            }
-            run_commands(step, commands, directory, runner, observe)
+            let place = Place::of(step, directory)?;
+            stage(step, place.path())?;
+            run_commands(step, commands, &place, directory, runner, observe)
         }
     }
+}
+
+/// Where the commands run. Build scripts of bootgen and linker scripts can't quote a space, so that
+/// tools which write some need a path without any.
+enum Place<'a> {
+    Given(&'a Path),
+    Elsewhere(tempfile::TempDir),
+}
+
+impl<'a> Place<'a> {
+    fn of(step: &Step, directory: &'a Path) -> Result<Self, ExecuteError> {
+        let is_plain = |path: &Path| !path.as_os_str().as_encoded_bytes().contains(&b' ');
+        if step.companions == Companions::default() || is_plain(directory) {
+            return Ok(Self::Given(directory));
+        }
+        let parent = std::env::temp_dir();
+        if !is_plain(&parent) {
+            return Ok(Self::Given(directory));
+        }
+        tempfile::Builder::new()
+            .prefix("npu-build-")
+            .tempdir_in(&parent)
+            .map(Self::Elsewhere)
+            .map_err(|source| unusable(&parent, source))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Elsewhere(directory) => directory.path(),
+        }
+    }
+}
+
+/// Writes the inputs, and the programs that are found by `PATH`.
+fn stage(step: &Step, directory: &Path) -> Result<(), ExecuteError> {
+    let make = |path: &Path| match path.parent() {
+        Some(parent) if parent != directory => fs::create_dir_all(parent),
+        _ => Ok(()),
+    };
+    for input in &step.inputs {
+        let path = directory.join(&*input.name);
+        let bytes = load(step, input)?;
+        make(&path)
+            .and_then(|()| fs::write(&path, bytes))
+            .map_err(|source| unusable(&path, source))?;
+    }
+    for (name, tool) in &step.companions.on_path {
+        let path = directory.join(PROGRAMS).join(name);
+        make(&path)
+            .and_then(|()| std::os::unix::fs::symlink(&tool.path, &path))
+            .map_err(|source| unusable(&path, source))?;
+    }
+    Ok(())
+}
+
+fn load<'a>(step: &Step, input: &'a Input) -> Result<Cow<'a, [u8]>, ExecuteError> {
+    input.read().map_err(|source| ExecuteError::Input {
+        subject: step.subject.clone(),
+        path: input.path().unwrap_or(Path::new(&*input.name)).to_owned(),
+        source,
+    })
 }
 
 fn unusable(path: &Path, source: io::Error) -> ExecuteError {
@@ -146,7 +221,14 @@ fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produce
         subject: step.subject.clone(),
         reason,
     };
-    let made = function(&step.inputs).map_err(refuse)?;
+    let mut loaded = Vec::with_capacity(step.inputs.len());
+    for input in &step.inputs {
+        loaded.push(Loaded {
+            name: &input.name,
+            bytes: load(step, input)?,
+        });
+    }
+    let made = function(&loaded).map_err(refuse)?;
     if made.len() != step.outputs.len() {
         return Err(refuse(format!(
             "the {} step made {} files instead of {}",
@@ -157,12 +239,12 @@ fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produce
     }
     let mut outputs = Vec::with_capacity(made.len());
     for (output, bytes) in step.outputs.iter().zip(made) {
-        (output.validate)(&bytes)
-            .map_err(|problem| refuse(format!("{}: {problem}", output.name)))?;
-        let path = directory.join(output.name);
+        let check = output.check.content(&bytes, directory);
+        check.map_err(|problem| refuse(format!("{}: {problem}", output.name)))?;
+        let path = directory.join(&*output.name);
         fs::write(&path, &bytes).map_err(|source| unusable(&path, source))?;
         outputs.push(ProducedFile {
-            name: output.name,
+            name: output.name.clone(),
             size: bytes.len() as u64,
             digest: Digest::of(&bytes),
         });
@@ -177,6 +259,7 @@ fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produce
 fn run_commands(
     step: &Step,
     commands: &[Command],
+    place: &Place<'_>,
     directory: &Path,
     runner: &Runner,
     observe: &dyn Fn(&Invocation),
@@ -192,7 +275,7 @@ fn run_commands(
     let mut durations = Vec::with_capacity(commands.len());
     let mut last = None;
     for command in commands {
-        let invocation = command.invocation(step);
+        let invocation = command.invocation(step, place.path());
         observe(&invocation);
         writeln!(log, "$ {}", command.in_key().join(" "))
             .map_err(|source| unusable(&log_path, source))?;
@@ -201,7 +284,7 @@ fn run_commands(
             .map_err(|source| unusable(&log_path, source))?
             .len();
         let start = Instant::now();
-        let result = runner.run(&invocation, directory, &log);
+        let result = runner.run(&invocation, place.path(), &log);
         durations.push((command.tool.name, start.elapsed()));
         let started = Started {
             command,
@@ -215,8 +298,11 @@ fn run_commands(
     }
     let mut outputs = Vec::with_capacity(step.outputs.len());
     for output in &step.outputs {
-        match collect(output, directory) {
-            Ok(file) => outputs.push(file),
+        match collect(output, place.path()) {
+            Ok(file) => {
+                deliver(output, place, directory).map_err(|source| unusable(directory, source))?;
+                outputs.push(file);
+            }
             Err(problem) => {
                 let Some(started) = &last else {
                     return Err(unusable(directory, io::ErrorKind::NotFound.into()));
@@ -233,32 +319,47 @@ fn run_commands(
     })
 }
 
+/// Brings an output to where the declared name says.
+fn deliver(output: &Output, place: &Place<'_>, directory: &Path) -> io::Result<()> {
+    let (made, named) = (
+        place.path().join(output.made_as()),
+        directory.join(&*output.name),
+    );
+    match place {
+        Place::Given(_) if made == named => Ok(()),
+        Place::Given(_) => fs::rename(made, named),
+        Place::Elsewhere(_) => fs::copy(made, named).map(drop),
+    }
+}
+
 /// Reads and validates one output.
 fn collect(output: &Output, directory: &Path) -> Result<ProducedFile, String> {
-    let path = directory.join(output.name);
+    let name = output.made_as();
+    let path = directory.join(name);
     let metadata = fs::symlink_metadata(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => format!("made no {}", output.name),
-        _ => format!("{} can't be read: {error}", output.name),
+        io::ErrorKind::NotFound => format!("made no {name}"),
+        _ => format!("{name} can't be read: {error}"),
     })?;
     if !metadata.is_file() {
-        return Err(format!("{} is not a regular file", output.name));
+        return Err(format!("{name} is not a regular file"));
     }
-    let bytes =
-        fs::read(&path).map_err(|error| format!("{} can't be read: {error}", output.name))?;
+    let bytes = fs::read(&path).map_err(|error| format!("{name} can't be read: {error}"))?;
     if bytes.is_empty() {
-        return Err(format!("{} is empty", output.name));
+        return Err(format!("{name} is empty"));
     }
-    (output.validate)(&bytes)
-        .map_err(|problem| format!("{} is damaged: {problem}", output.name))?;
+    (output.check.content(&bytes, directory))
+        .map_err(|problem| format!("{name} is damaged: {problem}"))?;
     Ok(ProducedFile {
-        name: output.name,
+        name: output.name.clone(),
         size: bytes.len() as u64,
         digest: Digest::of(&bytes),
     })
 }
 
 impl Command {
-    fn invocation(&self, step: &Step) -> Invocation {
+    /// The command line and environment with which it runs in `directory`.
+    #[must_use]
+    pub fn invocation(&self, step: &Step, directory: &Path) -> Invocation {
         let arguments = self.arguments.iter().map(|argument| match argument {
             Argument::Text(text) => OsString::from(text),
             Argument::Tool(prefix, tool) => {
@@ -266,11 +367,26 @@ impl Command {
                 text.push(&tool.path);
                 text
             }
+            Argument::Installation(prefix, _, path) => {
+                let mut text = OsString::from(prefix);
+                text.push(path);
+                text
+            }
+        });
+        let environment = step.environment.iter().map(|(name, value)| {
+            let mut text = OsString::new();
+            for (index, part) in value.split(WORK_DIRECTORY).enumerate() {
+                if index > 0 {
+                    text.push(directory);
+                }
+                text.push(part);
+            }
+            (*name, text)
         });
         Invocation {
             program: self.tool.path.clone(),
             arguments: arguments.collect(),
-            environment: step.environment.clone(),
+            environment: environment.collect(),
         }
     }
 }

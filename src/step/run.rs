@@ -33,7 +33,7 @@ pub struct Invocation {
     /// The arguments, without the program's name.
     pub arguments: Vec<OsString>,
     /// The whole environment.
-    pub environment: Vec<(&'static str, String)>,
+    pub environment: Vec<(&'static str, OsString)>,
 }
 
 impl Invocation {
