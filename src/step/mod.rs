@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod execute;
 pub mod launcher;
 pub mod material;
+pub mod npu;
 mod retell;
 pub mod run;
 
@@ -33,7 +34,7 @@ pub type Name = Cow<'static, str>;
 /// Stands for the absolute path of the work directory in a value of a step's environment.
 pub const WORK_DIRECTORY: &str = "{work}";
 /// Where in the work directory the programs are that commands find by `PATH`.
-pub const PROGRAMS: &str = "bin";
+pub const PROGRAMS: &str = "npu-build/bin";
 
 /// One pure function: from its key material to its outputs.
 #[derive(Clone, Debug)]
@@ -94,8 +95,12 @@ impl From<Step> for Keyed {
 /// The kinds of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
+    /// Linalg-level MLIR to AIR.
+    Lower,
     /// MLIR to the artifact that a device runs.
     Compile,
+    /// What was compiled to an hsaco.
+    Pack,
     /// Signature and artifact to Rust source.
     Launcher,
 }
@@ -105,7 +110,9 @@ impl Kind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Lower => "lower",
             Self::Compile => "compile",
+            Self::Pack => "pack",
             Self::Launcher => "launcher",
         }
     }
