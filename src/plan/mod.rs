@@ -123,7 +123,7 @@ impl Session {
                 observe,
             )?,
         };
-        let tools = store.layout().map(Layout::tools);
+        let tools = store.layout().and_then(Layout::trusted_tools);
         let memo = Memo::load(tools.as_deref());
         Ok(Self {
             runner: Runner {

@@ -3,10 +3,12 @@
 //! What lies in the cache is executed. A directory that somebody else could have written is refused;
 //! one that can't be written still serves hits, and builds go on without it.
 
-use std::fs::{self, DirBuilder};
-use std::io::{self, ErrorKind};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::layout::Layout;
 
@@ -70,6 +72,16 @@ pub enum Sharing {
     Group,
 }
 
+impl Sharing {
+    /// Permission bits that no file and no directory of the cache may have.
+    pub(super) const fn forbidden(self) -> u32 {
+        match self {
+            Self::Private => 0o022,
+            Self::Group => 0o002,
+        }
+    }
+}
+
 /// Checks `layout`'s directory and makes what is missing in it. The result says why the cache can
 /// only be read, if so.
 pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, OpenError> {
@@ -109,23 +121,31 @@ pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, Open
     }
 }
 
+/// Whether a cache directory may be read that somebody else keeps. The result says why there is
+/// nothing to read, if so.
+pub fn check_layer(layout: &Layout) -> Result<Option<String>, OpenError> {
+    for directory in [layout.root(), layout.version()] {
+        match fs::metadata(directory) {
+            Ok(metadata) => check_trust(directory, &metadata, Sharing::Group)?,
+            Err(error) => return Ok(Some(format!("{}: {error}", directory.display()))),
+        }
+    }
+    Ok(None)
+}
+
 /// Makes whatever is missing in the cache directory.
 pub fn populate(layout: &Layout, sharing: Sharing) -> io::Result<()> {
     if fs::symlink_metadata(layout.tag()).is_err() {
         create(layout.root(), sharing, true)?;
         fs::write(layout.tag(), TAG)?;
     }
-    for directory in [
-        layout.version(),
-        &layout.entries(),
-        &layout.locks(),
-        &layout.quarantine(),
-        &layout.failures(),
-        &layout.tools(),
-        // Last: where it is, everything is.
-        &layout.work(),
-    ] {
+    for directory in &layout.directories() {
         create(directory, sharing, false)?;
+        // What is outside the cache is not ours to write.
+        if is_link(directory) {
+            let reason = format!("{} is a symbolic link", directory.display());
+            return Err(io::Error::other(reason));
+        }
     }
     Ok(())
 }
@@ -150,6 +170,27 @@ pub fn create(directory: &Path, sharing: Sharing, recursive: bool) -> io::Result
     }
 }
 
+/// Flags for opening what should be a regular file: no link is followed and no FIFO waited for.
+pub const UNTRICKED: i32 = (OFlags::NOFOLLOW.bits() | OFlags::NONBLOCK.bits()).cast_signed();
+
+/// Lets those who share the cache write a file that was just opened. Only its owner can, and only
+/// the first time it matters.
+pub fn share_file(file: &File, sharing: Sharing) {
+    if sharing == Sharing::Group {
+        let _ = file.set_permissions(fs::Permissions::from_mode(0o660));
+    }
+}
+
+/// Writes a file that may not be in anybody's hands yet: neither through a link nor into a file that
+/// has another name elsewhere.
+pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::create_new(path)?.write_all(bytes)
+}
+
 /// Whether there is a symbolic link in the place of a directory of ours.
 pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
@@ -165,15 +206,12 @@ fn check_trust(path: &Path, metadata: &fs::Metadata, sharing: Sharing) -> Result
             user,
         });
     }
-    let (forbidden, hint) = match sharing {
-        Sharing::Private => (
-            0o022,
-            ", or pass --shared-cache if its group is meant to write it",
-        ),
-        Sharing::Group => (0o002, ""),
+    let hint = match sharing {
+        Sharing::Private => ", or pass --shared-cache if its group is meant to write it",
+        Sharing::Group => "",
     };
     let mode = metadata.mode() & 0o7777;
-    if mode & forbidden != 0 {
+    if mode & sharing.forbidden() != 0 {
         return Err(OpenError::Writable {
             path: path.to_owned(),
             mode,
