@@ -279,7 +279,7 @@ impl Session {
             .collect();
         let launcher = plan.launcher.get_or_plan(&compiled.artifacts, || {
             let compile = plan.compile.step();
-            let request = launcher_request(&kernels, compile.target);
+            let request = launcher_request(&kernels);
             step::launcher::launcher(&compile.subject, compile.target, &request).map(Keyed::from)
         });
         let launcher = launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?;
@@ -372,15 +372,16 @@ fn temporary_store(reason: &str, observe: Observer<'_>) -> Result<Store, BuildEr
     })
 }
 
-fn launcher_request(kernels: &[BuiltKernel], target: &str) -> launcher::Request {
+fn launcher_request(kernels: &[BuiltKernel]) -> launcher::Request {
     let kernels = kernels.iter().map(|kernel| launcher::Kernel {
         signature: kernel.signature.clone(),
-        target: target.to_owned(),
         key: kernel.key,
-        artifact: launcher::Artifact {
-            file: kernel.file_name.clone(),
-            digest: kernel.artifact.digest,
-        },
+        images: vec![launcher::Image::Object {
+            object: launcher::Artifact {
+                file: kernel.file_name.clone(),
+                digest: kernel.artifact.digest,
+            },
+        }],
     });
     launcher::Request {
         kernels: kernels.collect(),

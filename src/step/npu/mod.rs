@@ -106,7 +106,9 @@ pub enum Refusal {
     )]
     Symbol(String),
     /// Two kernels whose files would have one name.
-    #[error("'{first}' and '{second}' would be compiled to one file: rename a device or a sequence")]
+    #[error(
+        "'{first}' and '{second}' would be compiled to one file: rename a device or a sequence"
+    )]
     SameName {
         /// One kernel.
         first: String,
