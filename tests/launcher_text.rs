@@ -38,7 +38,7 @@ fn a_kernel_of_the_aie_level_in_a_directory() {
         matrix::ranked("in", ElementType::I32, &[Some(4096)], Direction::In),
         matrix::ranked("out", ElementType::I32, &[Some(4096)], Direction::Out),
     ];
-    let mut kernel = matrix::kernel("main:sequence", false, parameters);
+    let kernel = matrix::kernel("main:sequence", false, parameters);
     let request = matrix::request(vec![kernel], Locate::Directory);
     insta::assert_snapshot!("launcher_sequence", launcher::render(&request).unwrap());
 }
