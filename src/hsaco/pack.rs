@@ -377,8 +377,7 @@ fn kernels<'a>(
         let (kernarg, columns) = (spec.kernarg_size, spec.columns);
         match &spec.source {
             Source::Elf { path } => kernels.extend(
-                Kernel::of_elf(read(path), kernarg, columns)
-                    .map_err(|fault| input(path, fault))?,
+                Kernel::of_elf(read(path), kernarg, columns).map_err(|fault| input(path, fault))?,
             ),
             Source::Pdi { name, insts, pdi } => {
                 let columns = agreed(columns, None).map_err(|fault| input(insts, fault))?;

@@ -218,10 +218,18 @@ fn hsaco(bytes: &[u8], arch: Arch, expected: &[String]) -> Result<(), String> {
     }
     let data = told(elf.section(arch))?.unwrap_or_default();
     let kernels = told(Section::parse(data).and_then(|section| section.check()))?;
-    let names = kernels.iter().map(|kernel| String::from_utf8_lossy(kernel.name));
+    let names = kernels
+        .iter()
+        .map(|kernel| String::from_utf8_lossy(kernel.name));
     let names: Vec<_> = names.collect();
-    match expected.iter().find(|name| !names.iter().any(|it| it == *name)) {
-        Some(name) => Err(format!("it has no kernel '{name}': there is {}", listed(&names))),
+    match expected
+        .iter()
+        .find(|name| !names.iter().any(|it| it == *name))
+    {
+        Some(name) => Err(format!(
+            "it has no kernel '{name}': there is {}",
+            listed(&names)
+        )),
         None => Ok(()),
     }
 }

@@ -199,6 +199,12 @@ impl Input {
         ))
     }
 
+    /// The digest of its bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
     /// The file that it is, if it is not only in memory.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {

@@ -158,14 +158,13 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
         }
     }
     if request.format == Format::Xclbin {
-        request
-            .options
-            .xclbin_name()
-            .map_err(Refusal::XclbinName)?;
+        request.options.xclbin_name().map_err(Refusal::XclbinName)?;
     }
     // Relative names lead into the work directory, which holds what the key knows.
     let outside = |argument: &&String| {
-        let value = argument.split_once('=').map_or(&***argument, |(_, value)| value);
+        let value = argument
+            .split_once('=')
+            .map_or(&***argument, |(_, value)| value);
         value.starts_with(['/', '~']) || value.split('/').any(|part| part == "..")
     };
     match request.extra.iter().find(outside) {

@@ -21,7 +21,8 @@ const RESOLVED: &str = "npu-build/out/resolved.mlir";
 const TILED: &str = "npu-build/out/tiled.mlir";
 
 const BEFORE: &str = "air-resolve-tensor-opoperand-conflicts,air-override-memref-memory-space{scope=func memory-space=1}";
-const BEHIND: &str = "air-par-to-launch{depth=0 has-air-segment=true},canonicalize,cse,air-copy-to-dma";
+const BEHIND: &str =
+    "air-par-to-launch{depth=0 has-air-segment=true},canonicalize,cse,air-copy-to-dma";
 
 /// What is lowered, and how.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ mod pack;
 
 use std::sync::Arc;
 
-pub use compile::{Compiled, Files, Request, compile};
-pub use lower::{Lowering, lower};
+pub use compile::{Compiled, Error as CompileError, Files, Request, compile};
+pub use lower::{Lowering, SCRIPT, lower};
 pub use options::Options;
 pub use pack::{PackKernel, Packing, pack};
 
@@ -106,7 +106,9 @@ pub enum Refusal {
     )]
     Symbol(String),
     /// Two kernels whose files would have one name.
-    #[error("'{first}' and '{second}' would be compiled to one file: rename a device or a sequence")]
+    #[error(
+        "'{first}' and '{second}' would be compiled to one file: rename a device or a sequence"
+    )]
     SameName {
         /// One kernel.
         first: String,
