@@ -32,8 +32,9 @@ use crate::recent::Recent;
 use crate::step::execute::ExecuteError;
 use crate::step::run::Runner;
 use crate::step::{self, Keyed, Step};
+use crate::store::explain::Explanation;
 use crate::store::layout::Layout;
-use crate::store::{Artifact, EnsureError, Event, Observer, OpenError, Store};
+use crate::store::{Artifact, EnsureError, Ensured, Event, Observer, OpenError, Store};
 use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe};
 
 /// What several builds share.
@@ -70,6 +71,7 @@ impl Session {
                 observe,
             )?,
         };
+        let store = store.with_layers(&settings.cache_layers, observe)?;
         let tools = store.layout().and_then(Layout::trusted_tools);
         let memo = Memo::load(tools.as_deref());
         Ok(Self {
@@ -187,6 +189,18 @@ impl Session {
     /// # Errors
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
+        // What a step made may be deleted, by hand or by another process, before the next reads it.
+        const TRIES: u32 = 3;
+        for _ in 1..TRIES {
+            match self.build_once(request, observe) {
+                Err(BuildError::Ensure(EnsureError::Execute(ExecuteError::Input { .. }))) => {}
+                built => return built,
+            }
+        }
+        self.build_once(request, observe)
+    }
+
+    fn build_once(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
         let started = Instant::now();
         let plan = self.plan(request, observe)?;
         let mut steps = Vec::new();
@@ -195,9 +209,26 @@ impl Session {
             steps.push(ensured.clone());
             Ok::<_, BuildError>(ensured)
         };
+        let kernels = Self::follow(&plan, request, &mut ensure)?;
+        Ok(Build {
+            source: request.kernel.clone(),
+            target: plan.prepared.target,
+            runtime: plan.prepared.runtime,
+            kernels,
+            steps,
+            elapsed: started.elapsed(),
+        })
+    }
+
+    /// Takes a kernel through its steps; `ensure` has the outputs of each.
+    fn follow(
+        plan: &Plan,
+        request: &Request,
+        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
+    ) -> Result<Vec<BuiltKernel>, BuildError> {
         let kernels = match &plan.route {
-            Route::Cpu(cpu) => cpu.build(&plan.prepared, &mut ensure)?,
-            Route::Npu(npu) => npu.build(request, &mut ensure)?,
+            Route::Cpu(cpu) => cpu.build(&plan.prepared, ensure)?,
+            Route::Npu(npu) => npu.build(request, ensure)?,
         };
         // What can't be launched has no launcher.
         if kernels.iter().all(|kernel| kernel.image.is_some()) {
@@ -210,14 +241,33 @@ impl Session {
             });
             ensure(&*launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?)?;
         }
-        Ok(Build {
-            source: request.kernel.clone(),
-            target: plan.prepared.target,
-            runtime: plan.prepared.runtime,
-            kernels,
-            steps,
-            elapsed: started.elapsed(),
-        })
+        Ok(kernels)
+    }
+
+    /// Says for each step of a kernel whether its outputs are in the cache, up to the first whose are
+    /// not, and why not: what comes after it is made from them. Builds nothing.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn explain(
+        &self,
+        request: &Request,
+        observe: Observer<'_>,
+    ) -> Result<Vec<Explanation>, BuildError> {
+        let plan = self.plan(request, observe)?;
+        let mut explanations: Vec<Explanation> = Vec::new();
+        let mut ensure = |step: &Keyed| {
+            let explanation = self.store.explain(step);
+            let ensured = explanation.ensured();
+            explanations.push(explanation);
+            // The way ends here, and there is nothing wrong with that.
+            ensured.ok_or_else(|| EnsureError::from(ExecuteError::Interrupted).into())
+        };
+        let followed = Self::follow(&plan, request, &mut ensure);
+        match followed {
+            Err(error) if explanations.iter().all(|step| step.miss.is_none()) => Err(error),
+            _ => Ok(explanations),
+        }
     }
 
     /// Builds several kernels, up to `jobs` at once; the results in the order of the requests.

@@ -85,8 +85,12 @@ impl Store {
         match selection {
             Selection::Of { kernel, target } => cache.clear_some(
                 |summary| {
-                    kernel.as_ref().is_none_or(|kernel| *kernel == summary.kernel)
-                        && target.as_ref().is_none_or(|target| *target == summary.target)
+                    kernel
+                        .as_ref()
+                        .is_none_or(|kernel| *kernel == summary.kernel)
+                        && target
+                            .as_ref()
+                            .is_none_or(|target| *target == summary.target)
                 },
                 interrupt,
             ),

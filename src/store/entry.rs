@@ -240,7 +240,9 @@ pub(super) fn check(
         _ => error.to_string(),
     };
     let opened = directory.file(&record.name);
-    let file = opened.and_then(|opened| sized(opened, record.size)).map_err(explained)?;
+    let file = opened
+        .and_then(|opened| sized(opened, record.size))
+        .map_err(explained)?;
     let (digest, content) = if wanted {
         let content = read_sized(&file, record.size).map_err(explained)?;
         (Digest::of(&content), Some(content))

@@ -49,7 +49,9 @@ pub struct Shown {
 #[derive(Debug, thiserror::Error)]
 pub enum ShowError {
     /// It is no part of a key.
-    #[error("'{0}' is no key; give at least 4 of its hexadecimal digits, as `npu-build cache list` prints them")]
+    #[error(
+        "'{0}' is no key; give at least 4 of its hexadecimal digits, as `npu-build cache list` prints them"
+    )]
     NoKey(String),
     /// There is no such entry.
     #[error("no entry's key begins with {0}; `npu-build cache list` has those that are there")]

@@ -187,8 +187,8 @@ impl Job<'_> {
             evict::quarantine(cache.layout(), &self.key, &miss.reason)?;
         }
         let (produced, created) = self.produce(&area)?;
-        let published =
-            open::create(&shard, cache.sharing(), false).and_then(|()| publish(&area, &destination));
+        let published = open::create(&shard, cache.sharing(), false)
+            .and_then(|()| publish(&area, &destination));
         match published {
             Ok(()) => {
                 // A hint for explanations.

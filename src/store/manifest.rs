@@ -198,7 +198,7 @@ impl Summary {
     pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
         let text = checked(bytes)?;
         let (head, record) = text.split_once(RECORD).unwrap_or((text, ""));
-        // What a kernel is called can't hold this: TOML escapes newlines.
+        // A name that held this would keep the entry from lists, and from nothing else.
         let brief = record.find("\nlog = ").map_or(record, |at| &record[..at]);
         let (head, brief): (Head, Brief) = (from_toml(head)?, from_toml(brief)?);
         head.check_schema()?;

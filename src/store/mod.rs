@@ -19,6 +19,7 @@ pub mod manifest;
 mod open;
 pub mod stats;
 mod survey;
+mod sweep;
 mod verified;
 mod verify;
 
@@ -32,8 +33,8 @@ pub use clear::{ClearError, Cleared, Selection};
 pub use entry::Artifact;
 use entry::{Lookup, Shelf, Temporary};
 use layout::Layout;
-use lock::Holder;
 pub use list::{Listed, ShowError, Shown};
+use lock::Holder;
 use make::{Job, Made};
 pub use open::{OpenError, Sharing};
 use stats::{Asked, Collected, Miss, Statistics};
@@ -265,7 +266,11 @@ impl Store {
     /// # Errors
     /// When the cache can't be written.
     pub fn reset_statistics(&self) -> io::Result<Collected> {
-        match self.cache.as_ref().and_then(|cache| cache.statistics.as_ref()) {
+        match self
+            .cache
+            .as_ref()
+            .and_then(|cache| cache.statistics.as_ref())
+        {
             Some(statistics) => statistics.reset(),
             None => Err(ErrorKind::ReadOnlyFilesystem.into()),
         }

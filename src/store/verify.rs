@@ -13,6 +13,7 @@ use super::layout::MANIFEST;
 use super::lock::{self, LockError, LockEvent, Mode};
 use super::manifest::Manifest;
 use super::survey::{self, Place};
+use super::sweep::delete;
 use super::{Cache, Event, Observer, Store, area, entry, evict, explain};
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
@@ -72,7 +73,8 @@ impl Store {
         };
         let root = cache.layout().root_lock();
         // Who may not write may look all the same.
-        let _lock = match lock::acquire(&root, Mode::Shared, cache.sharing(), interrupt, &on_event) {
+        let _lock = match lock::acquire(&root, Mode::Shared, cache.sharing(), interrupt, &on_event)
+        {
             Err(LockError::Interrupted) => return Err(LockError::Interrupted),
             lock => lock.ok(),
         };
@@ -148,7 +150,9 @@ impl Verification<'_> {
         let forbidden = self.cache.sharing().forbidden();
         let mode = metadata.mode() & 0o7777;
         if metadata.is_symlink() {
-            self.tell(None, path, "a symbolic link leads out of the cache", || false);
+            self.tell(None, path, "a symbolic link leads out of the cache", || {
+                false
+            });
         } else if metadata.is_dir() && mode & forbidden != 0 {
             let reason = format!("others can write it (mode {mode:04o})");
             self.tell(None, path, &reason, || {
@@ -160,7 +164,7 @@ impl Verification<'_> {
 
     fn stray(&self, path: &Path) {
         if fs::symlink_metadata(path).is_ok() {
-            self.tell(None, path, "it is no entry", || super::clean::delete(path));
+            self.tell(None, path, "it is no entry", || delete(path));
         }
     }
 
@@ -196,7 +200,9 @@ impl Verification<'_> {
             .map_err(|error| format!("its directory: {error}"))?;
         let bytes = directory
             .file(MANIFEST)
-            .and_then(|(file, metadata)| entry::read_limited(&file, &metadata, entry::MANIFEST_LIMIT))
+            .and_then(|(file, metadata)| {
+                entry::read_limited(&file, &metadata, entry::MANIFEST_LIMIT)
+            })
             .map_err(|error| match error.kind() {
                 ErrorKind::NotFound => format!("{MANIFEST} is missing"),
                 _ => format!("{MANIFEST}: {error}"),
@@ -216,14 +222,21 @@ impl Verification<'_> {
             if !is_plain || name == MANIFEST {
                 return Err(format!("{name:?} is no artifact's name"));
             }
-            entry::check(&directory, record, false).map_err(|reason| format!("{name}: {reason}"))?;
+            entry::check(&directory, record, false)
+                .map_err(|reason| format!("{name}: {reason}"))?;
             total = total.saturating_add(record.size);
         }
         let is_ours = |name: &std::ffi::OsStr| {
             name == MANIFEST || head.artifact.iter().any(|artifact| *artifact.name == *name)
         };
-        let entries = fs::read_dir(layout.entry(key)).into_iter().flatten().flatten();
-        match entries.map(|entry| entry.file_name()).find(|name| !is_ours(name)) {
+        let entries = fs::read_dir(layout.entry(key))
+            .into_iter()
+            .flatten()
+            .flatten();
+        match entries
+            .map(|entry| entry.file_name())
+            .find(|name| !is_ours(name))
+        {
             Some(name) => Err(format!("{} does not belong to it", name.display())),
             None => Ok(total),
         }
@@ -233,7 +246,7 @@ impl Verification<'_> {
     fn leftovers(&self) {
         for path in area::abandoned(&self.cache.layout().work()) {
             self.tell(None, &path, "a build that was killed left it", || {
-                super::clean::delete(&path)
+                delete(&path)
             });
         }
     }

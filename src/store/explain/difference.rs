@@ -86,7 +86,10 @@ fn explained(
             (Cause::Option, lists(&format!("{program}'s arguments")))
         }
         "path" => (Cause::Option, lists("the programs found by PATH")),
-        "environment" => (Cause::Environment, values(&format!("variable {name}"), before, now)),
+        "environment" => (
+            Cause::Environment,
+            values(&format!("variable {name}"), before, now),
+        ),
         "fact" => (Cause::Fact, values(&name.replace('_', " "), before, now)),
         "input" => input(name, before, now, record, step),
         "outputs" => (Cause::Outputs, lists("the outputs")),
@@ -151,7 +154,9 @@ fn tool(name: &str, before: Option<&Identity>, now: Option<&Identity>) -> String
     };
     let files = |identity: &Identity| -> BTreeMap<String, String> {
         let files = identity.files.iter();
-        files.map(|FileIdentity { name, digest }| (name.clone(), digest.short())).collect()
+        files
+            .map(|FileIdentity { name, digest }| (name.clone(), digest.short()))
+            .collect()
     };
     let (before, now) = (files(before), files(now));
     let mut changes = Vec::new();
@@ -189,7 +194,14 @@ fn input(
         let what = match name {
             "request.json" => "what it launches (signature or artifact)",
             "call.inc" => "the call that goes with the signature",
-            name => return (Cause::Input, one_sided(&format!("input {name}"), before, now)),
+            name => {
+                let is_made = found.is_some_and(|input| input.path().is_some());
+                let name = match is_made {
+                    true => format!("what an earlier step made ({name})"),
+                    false => format!("input {name}"),
+                };
+                return (Cause::Input, one_sided(&name, before, now));
+            }
         };
         return (Cause::Input, one_sided(what, before, now));
     };
@@ -217,4 +229,74 @@ fn first_change(name: &str, record: &Record, input: &Input) -> Option<(u32, usiz
     let last = origin.text.text.lines().count().max(1);
     let line = u32::try_from(line.min(last)).ok()?;
     Some((origin.text.original_line(line), more))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+
+    fn identity(version: &str, files: &[(&str, &str)]) -> Identity {
+        let files = files.iter().map(|(name, content)| FileIdentity {
+            name: (*name).into(),
+            digest: Digest::of(content),
+        });
+        Identity {
+            digest: Digest::of(version),
+            version: version.into(),
+            files: files.collect(),
+        }
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    fn list(items: &[&str]) -> Vec<String> {
+        items.iter().map(|item| (*item).into()).collect()
+    }
+
+    #[test]
+    fn the_library_that_changed_is_named() {
+        let before = identity(
+            "22.1.7",
+            &[("mlir-opt", "a"), ("libMLIR.so.22", "b"), ("old.so", "c")],
+        );
+        let now = identity(
+            "22.1.8",
+            &[("mlir-opt", "a"), ("libMLIR.so.22", "x"), ("new.so", "d")],
+        );
+        let told = tool("mlir-opt", Some(&before), Some(&now));
+        let (b, x) = (Digest::of("b").short(), Digest::of("x").short());
+        let expected = format!(
+            "mlir-opt was 22.1.7 and is 22.1.8 (libMLIR.so.22 {b} is now {x}, new.so is new, old.so is gone)"
+        );
+        assert_eq!(told, expected);
+        assert_eq!(tool("ld", None, Some(&now)), "ld is new");
+        assert_eq!(tool("ld", Some(&now), None), "ld is not used any more");
+    }
+
+    #[test]
+    fn arguments_are_compared_as_they_stand() {
+        let told = |before: &[&str], now: &[&str]| changed_items("it", &list(before), &list(now));
+        assert_eq!(
+            told(&["cc", "-O2"], &["cc", "-O3"]),
+            "it: -O3 instead of -O2"
+        );
+        assert_eq!(told(&["cc"], &["cc", "-g", "-g"]), "it: -g -g is new");
+        assert_eq!(told(&["cc", "-g", "-g"], &["cc", "-g"]), "it: -g is gone");
+        assert_eq!(told(&["a", "b"], &["b", "a"]), "it are in another order");
+    }
+
+    #[test]
+    fn a_variable_is_told_with_both_values() {
+        let (c, german) = (text("C"), text("de_DE"));
+        let told = |before, now| values("variable LC_ALL", before, now);
+        assert_eq!(
+            told(Some(&c), Some(&german)),
+            "variable LC_ALL was C and is de_DE"
+        );
+        assert_eq!(told(None, Some(&c)), "variable LC_ALL is new");
+        assert_eq!(told(Some(&c), None), "variable LC_ALL is gone");
+    }
 }

@@ -9,8 +9,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::layout::Layout;
-use super::super::open::{self, UNTRICKED};
 use super::super::manifest::Summary;
+use super::super::open::{self, UNTRICKED};
 use super::super::{Sharing, entry};
 use crate::digest::Digest;
 use crate::step::Step;
@@ -123,7 +123,11 @@ fn shorten(path: &Path, sharing: Sharing) -> io::Result<()> {
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<_> = text.lines().filter(|line| line.ends_with(MARK)).collect();
     let last = lines.iter().skip(lines.len().saturating_sub(KEPT));
-    replace(path, sharing, &last.map(|line| format!("\n{line}")).collect::<String>())
+    replace(
+        path,
+        sharing,
+        &last.map(|line| format!("\n{line}")).collect::<String>(),
+    )
 }
 
 fn replace(path: &Path, sharing: Sharing, text: &str) -> io::Result<()> {

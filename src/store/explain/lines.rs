@@ -95,7 +95,11 @@ mod tests {
     fn a_long_text_costs_no_more_than_a_shorter_one() {
         let text: String = (0..100_000).map(|line| format!("{line}\n")).collect();
         let lines = Lines::of(&text);
-        assert!(lines.digests.len() <= MAX * LENGTH, "{}", lines.digests.len());
+        assert!(
+            lines.digests.len() <= MAX * LENGTH,
+            "{}",
+            lines.digests.len()
+        );
         let (line, more) = change(&text, &text.replace("\n70000\n", "\nx\n")).unwrap();
         assert!((line..=line + more).contains(&70_001), "{line}");
     }

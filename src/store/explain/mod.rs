@@ -14,11 +14,11 @@ pub use difference::Difference;
 pub(super) use index::{add, is_lost, rebuild};
 pub use lines::Lines;
 
-use super::entry::{self, Lookup};
+use super::entry::{self, Artifact, Lookup};
 use super::layout::{Layout, MANIFEST};
 use super::manifest::Manifest;
 use super::stats::{Cause, Miss};
-use super::{Cache, Store};
+use super::{Cache, Ensured, Outcome, Store};
 use crate::digest::Digest;
 use crate::step::{Keyed, Kind, Step};
 
@@ -28,7 +28,7 @@ const CANDIDATES: usize = 8;
 const TOLD: usize = 3;
 
 /// What the cache has for a step, and why not if it has nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Explanation {
     /// The kind of step.
     pub kind: Kind,
@@ -36,6 +36,8 @@ pub struct Explanation {
     pub subject: String,
     /// The step's key.
     pub key: Digest,
+    /// What there is.
+    pub artifacts: Vec<Artifact>,
     /// Why there is nothing; `None` is a hit.
     pub miss: Option<Miss>,
     /// The entry with the fewest differences, if there is one of the same kernel.
@@ -53,6 +55,21 @@ pub struct Nearest {
     pub differences: Vec<Difference>,
 }
 
+impl Explanation {
+    /// The step's outputs, if it is a hit.
+    #[must_use]
+    pub fn ensured(&self) -> Option<Ensured> {
+        self.miss.is_none().then(|| Ensured {
+            kind: self.kind,
+            key: self.key,
+            outcome: Outcome::Hit,
+            miss: None,
+            artifacts: self.artifacts.clone(),
+            elapsed: Duration::ZERO,
+        })
+    }
+}
+
 impl Store {
     /// Says whether the outputs of `step` are in the cache, and if not, why. Builds nothing.
     #[must_use]
@@ -62,6 +79,7 @@ impl Store {
             kind: step.kind,
             subject: step.subject.clone(),
             key,
+            artifacts: Vec::new(),
             miss: None,
             nearest: None,
         };
@@ -70,7 +88,7 @@ impl Store {
             return explanation;
         };
         match cache.lookup(&key, step) {
-            Lookup::Hit(_) => {}
+            Lookup::Hit(found) => explanation.artifacts = cache.lend(found.artifacts),
             Lookup::Damaged(reason) => explanation.miss = Some(Miss::new(Cause::Damaged, reason)),
             Lookup::Absent => {
                 if index::is_lost(cache.layout()) {

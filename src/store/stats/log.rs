@@ -10,9 +10,9 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::super::Sharing;
 use super::super::lock::{self, Lock, Mode, Tried};
 use super::super::open::{self, UNTRICKED};
-use super::super::Sharing;
 
 /// A log of this many bytes is folded.
 pub(super) const LONG: u64 = 256 << 10;
@@ -121,7 +121,10 @@ impl Log {
     /// The logs that were taken away, this time or by somebody who did not come to an end. One that
     /// somebody still writes into is left out.
     pub(super) fn taken(&self) -> Vec<Taken> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<_> = names.filter(|name| name.starts_with(FOLDING)).collect();
         names.sort_unstable();
@@ -139,7 +142,10 @@ impl Log {
 
     /// All logs, for somebody who may only read them.
     pub(super) fn readable(&self) -> Vec<(String, File)> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let logs = names.filter(|name| name == LOG || name.starts_with(FOLDING));
         logs.filter_map(|name| Some((name.clone(), read_only(&self.directory.join(name)).ok()?)))

@@ -126,8 +126,16 @@ impl Statistics {
         if pending.tallies.is_empty() {
             return;
         }
-        let text: String = pending.tallies.drain(..).map(|tally| tally.line()).collect();
-        if self.log.append(&text).is_ok_and(|length| length > log::LONG) {
+        let text: String = pending
+            .tallies
+            .drain(..)
+            .map(|tally| tally.line())
+            .collect();
+        if self
+            .log
+            .append(&text)
+            .is_ok_and(|length| length > log::LONG)
+        {
             totals::fold_if_idle(&self.log);
         }
     }

@@ -97,7 +97,7 @@ impl Collected {
         self.hits.get(&key.number()).copied().unwrap_or(0)
     }
 
-    fn new() -> Self {
+    fn since_now() -> Self {
         let mut collected = Self::default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         collected.totals.since = now.map_or(0, |now| now.as_secs());
@@ -145,7 +145,9 @@ impl Collected {
         let (mut line, mut length) = (Vec::new(), skipped);
         loop {
             line.clear();
-            let read = (&mut reader).take(LINE_LIMIT).read_until(b'\n', &mut line)?;
+            let read = (&mut reader)
+                .take(LINE_LIMIT)
+                .read_until(b'\n', &mut line)?;
             if read == 0 {
                 return Ok(length);
             }
@@ -162,7 +164,7 @@ impl Collected {
 pub(super) fn collect(log: &Log) -> Collected {
     let folded = log.lock().and_then(|_lock| fold(log)).ok();
     folded.unwrap_or_else(|| {
-        let mut collected = read(log.directory()).unwrap_or_else(Collected::new);
+        let mut collected = read(log.directory()).unwrap_or_else(Collected::since_now);
         for (name, mut file) in log.readable() {
             let skipped = collected.totals.folded.get(&name).copied().unwrap_or(0);
             let _ = collected.add_log(&mut file, skipped);
@@ -183,7 +185,7 @@ pub(super) fn fold_if_idle(log: &Log) {
 pub(super) fn reset(log: &Log) -> io::Result<Collected> {
     let _lock = log.lock()?;
     let collected = fold(log)?;
-    write(log, &Collected::new())?;
+    write(log, &Collected::since_now())?;
     Ok(collected)
 }
 
@@ -201,7 +203,7 @@ pub(super) fn prune(log: &Log, is_kept: impl Fn(u64) -> bool) -> io::Result<()> 
 
 /// Adds all logs to the totals. The caller holds the lock.
 fn fold(log: &Log) -> io::Result<Collected> {
-    let mut collected = read(log.directory()).unwrap_or_else(Collected::new);
+    let mut collected = read(log.directory()).unwrap_or_else(Collected::since_now);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_nanos());
     log.rotate(&format!("{now:x}-{}", std::process::id()))?;
