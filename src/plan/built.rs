@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use npu_runtime::{Device, Kernel, Signature};
+use npu_runtime::{Device, Image, Kernel, Signature};
 
 use super::BuildError;
 use crate::digest::Digest;
@@ -72,7 +72,8 @@ impl Build {
     ) -> Result<Kernel, npu_runtime::Error> {
         let digest = *kernel.artifact.digest.as_bytes();
         let artifact = npu_runtime::Artifact::file(&kernel.artifact.path, digest);
-        Kernel::load(device, &artifact, kernel.signature.clone())
+        let images = [Image::Object(artifact)];
+        Kernel::load(device, &images, kernel.signature.clone())
     }
 
     /// The files that [`Build::write_to`] makes: where each artifact goes.
