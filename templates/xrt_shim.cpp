@@ -1,5 +1,5 @@
 // The launch shim: XRT's C++ API behind a small C ABI, for npu-runtime to load with dlopen. It is
-// compiled once per XRT installation (C++17, with XRT's include directory, -lxrt_coreutil and -luuid).
+// compiled once per XRT installation (C++17, with XRT's include directory and -lxrt_coreutil; its headers need libuuid's).
 //
 // What it keeps, for the whole process: one device, which is opened once; a list of sessions in the
 // order of their last use; and, in each session, everything that a launch needs again: the full ELF
