@@ -1,5 +1,6 @@
 // The launch shim: XRT's C++ API behind a small C ABI, for npu-runtime to load with dlopen. It is
-// compiled once per XRT installation (C++17, with XRT's include directory and -lxrt_coreutil; its headers need libuuid's).
+// compiled once per XRT installation: as C++17, with XRT's include directory and -lxrt_coreutil,
+// without -fvisibility=hidden (XRT's exceptions must be the library's). XRT's headers need uuid/uuid.h.
 //
 // What it keeps, for the whole process: one device, which is opened once; a list of sessions in the
 // order of their last use; and, in each session, everything that a launch needs again: the full ELF
@@ -14,12 +15,12 @@
 //   npu_xrt_unload       frees a kernel, and its session if no other kernel uses it
 //   npu_xrt_launch       runs calls, in order, and waits for them: consecutive calls of one artifact
 //                        share a runlist, at most 32 at a time
-//   npu_xrt_buffer       makes memory that both sides see, npu_xrt_buffer_free frees it
+//   npu_xrt_buffer_make  makes memory that both sides see, npu_xrt_buffer_free frees it
 //   npu_xrt_counts       what has been done so far
 //   npu_xrt_close        frees all sessions and the device; a later call opens them again
 //
 // Ownership. A kernel belongs to the caller from npu_xrt_load to npu_xrt_unload, a buffer and its
-// mapping from npu_xrt_buffer to npu_xrt_buffer_free. Artifacts, instruction streams and names are
+// mapping from npu_xrt_buffer_make to npu_xrt_buffer_free. Artifacts, instruction streams and names are
 // copied by npu_xrt_load. Nothing else that is passed in is kept beyond the call.
 //
 // Sessions come and go. If there is no hardware context to be had, the session that was used least
@@ -80,7 +81,7 @@ struct npu_xrt_error {
   uint64_t size;
   uint32_t state;    // of the run, ert_cmd_state, if the code is NPU_XRT_STATE
   uint32_t argument; // which one was written, if the code is NPU_XRT_CHANGED
-  uint64_t call;     // which call failed; those before it are complete, and so are their outputs
+  uint64_t call;     // the first that is not complete; the outputs of those before it are there
 };
 
 struct npu_xrt_image {
@@ -184,7 +185,7 @@ struct Session {
   xrt::xclbin xclbin;
   xrt::hw_context context;
   std::list<Loaded> kernels;
-  xrt::runlist runlist; // holds runs until it is used again
+  xrt::runlist runlist; // empty between launches
 };
 
 } // namespace
@@ -253,7 +254,7 @@ class Shim {
   std::vector<Piece> pieces_;
   std::vector<Run *> runs_;
 
-  const xrt::device &device() {
+  xrt::device &device() {
     if (!device_)
       device_ = xrt::device(index_);
     return device_;
@@ -315,7 +316,8 @@ class Shim {
   xrt::hw_context make_context(const Session &session) {
     if (session.artifact->is_elf)
       return xrt::hw_context(device(), session.elf);
-    return xrt::hw_context(device(), device_.register_xclbin(session.xclbin));
+    const auto uuid = device().register_xclbin(session.xclbin);
+    return xrt::hw_context(device_, uuid);
   }
 
   Session &session_of(const std::shared_ptr<const Artifact> &artifact) {
@@ -535,9 +537,7 @@ class Shim {
       runs_.front()->run.start();
       runs_.front()->run.wait2();
     } else {
-      if (session.runlist)
-        session.runlist.reset();
-      else
+      if (!session.runlist)
         session.runlist = xrt::runlist(session.context);
       for (auto *run : runs_)
         session.runlist.add(run->run);
@@ -724,7 +724,6 @@ public:
       auto session = find(owned->session);
       if (session->kernels.size() == 1)
         return free_session(session);
-      session->runlist = {};
       session->kernels.remove_if([&](const Loaded &loaded) { return loaded.owner == kernel; });
     });
   }
