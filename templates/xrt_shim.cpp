@@ -81,6 +81,7 @@ struct npu_xrt_error {
   uint64_t size;
   uint32_t state;    // of the run, ert_cmd_state, if the code is NPU_XRT_STATE
   uint32_t argument; // which one was written, if the code is NPU_XRT_CHANGED
+  uint64_t offset;   // and its first byte that was
   uint64_t call;     // the first that is not complete; the outputs of those before it are there
 };
 
@@ -91,6 +92,7 @@ struct npu_xrt_image {
   const void *insts; // the instruction stream of an xclbin, null for a full ELF
   uint64_t insts_size;
   const char *kernel; // "main:sequence" in a full ELF; the first letters of a name in an xclbin
+  uint64_t arguments; // how many buffers its launches will have
 };
 
 struct npu_xrt_kernel;
@@ -132,6 +134,7 @@ struct Failure {
   std::string text;
   uint32_t state = 0;
   uint32_t argument = 0;
+  uint64_t offset = 0;
 };
 
 [[noreturn]] void refuse(const std::string &text) { throw Failure{NPU_XRT_INVALID, text}; }
@@ -422,6 +425,14 @@ class Shim {
     return loaded;
   }
 
+  /// A kernel's part of its session, and the session with its last kernel.
+  void free_loaded(npu_xrt_kernel &owner) {
+    auto session = find(owner.session);
+    if (session->kernels.size() == 1)
+      return free_session(session);
+    session->kernels.remove_if([&](const Loaded &loaded) { return loaded.owner == &owner; });
+  }
+
   Run &run_at(Loaded &loaded, size_t index) {
     if (index == loaded.runs.size()) {
       auto made = std::make_unique<Run>();
@@ -444,11 +455,15 @@ class Shim {
     return argument.buffer ? argument.buffer->memory.map : static_cast<const char *>(argument.data);
   }
 
+  static void check_count(const std::string &name, uint64_t count, size_t parameters) {
+    if (count > parameters)
+      refuse("the kernel `" + name + "` takes " + std::to_string(parameters) + " buffers, and not " +
+             std::to_string(count));
+  }
+
   static void check(const npu_xrt_call &call, size_t parameters) {
     const auto &name = call.kernel->name;
-    if (call.count > parameters)
-      refuse("the kernel `" + name + "` takes " + std::to_string(parameters) + " buffers, " +
-             std::to_string(call.count) + " were given");
+    check_count(name, call.count, parameters);
     for (uint64_t i = 0; i < call.count; ++i) {
       const auto &argument = call.arguments[i];
       if (!argument.buffer && !argument.data && argument.size)
@@ -586,14 +601,16 @@ class Shim {
         continue;
       piece.memory->bo.sync(XCL_BO_SYNC_BO_FROM_DEVICE, piece.size, 0);
       const char *before = piece.host ? piece.host : piece.before.data();
-      if (std::memcmp(before, piece.memory->map, piece.size) == 0)
+      const char *end = before + piece.size;
+      const char *changed = std::mismatch(before, end, piece.memory->map).first;
+      if (changed == end)
         continue;
       const auto &name = calls[piece.checked_by].kernel->name;
       completed = piece.checked_by;
       throw Failure{NPU_XRT_CHANGED,
                     "the kernel `" + name + "` wrote its argument " + std::to_string(piece.argument) +
                         ", which is said to be an input",
-                    0, piece.argument};
+                    0, piece.argument, static_cast<uint64_t>(changed - before)};
     }
   }
 
@@ -657,6 +674,7 @@ class Shim {
       if (error) {
         error->state = failure.state;
         error->argument = failure.argument;
+        error->offset = failure.offset;
       }
       return failure.code;
     } catch (const std::exception &exception) {
@@ -679,7 +697,7 @@ public:
 
   int32_t name(char *text, uint64_t size, npu_xrt_error *error) noexcept {
     return guarded(error, [&] {
-      npu_xrt_error into{text, size, 0, 0, 0};
+      npu_xrt_error into{text, size, 0, 0, 0, 0};
       tell(&into, device().get_info<xrt::info::device::name>());
     });
   }
@@ -696,7 +714,13 @@ public:
         made->insts.assign(bytes, bytes + image.insts_size);
       }
       made->artifact = artifact(image);
-      ensure(*made);
+      const auto parameters = ensure(*made).groups.size();
+      try {
+        check_count(made->name, image.arguments, parameters);
+      } catch (...) {
+        free_loaded(*made);
+        throw;
+      }
       *result = made.release();
     });
   }
@@ -719,12 +743,8 @@ public:
   void unload(npu_xrt_kernel *kernel) noexcept {
     guarded(nullptr, [&] {
       std::unique_ptr<npu_xrt_kernel> owned(kernel);
-      if (!owned || !owned->session)
-        return;
-      auto session = find(owned->session);
-      if (session->kernels.size() == 1)
-        return free_session(session);
-      session->kernels.remove_if([&](const Loaded &loaded) { return loaded.owner == kernel; });
+      if (owned && owned->session)
+        free_loaded(*owned);
     });
   }
 

@@ -12,9 +12,17 @@ has_llvm() {
     command -v mlir-opt mlir-translate clang >/dev/null 2>&1
 }
 
+# A program, or a package of headers.
+has() {
+    case "$1" in
+        uuid-dev) [ -e /usr/include/uuid/uuid.h ] ;;
+        *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
 missing=()
-for program in "$@"; do
-    command -v "$program" >/dev/null 2>&1 || missing+=("$program")
+for name in "$@"; do
+    has "$name" || missing+=("$name")
 done
 
 if ! has_llvm || [ ${#missing[@]} -gt 0 ]; then

@@ -154,12 +154,13 @@ unsafe extern "C" fn xrtd_execute(
 ) -> i32 {
     // SAFETY: the caller's promise.
     let code = unsafe { bytes(code, code_size) };
-    // SAFETY: the same.
     let spans = match count {
         0 => &[][..],
+        // SAFETY: the same.
         _ => unsafe { std::slice::from_raw_parts(spans, count) },
     };
-    let is_first = |index: usize| spans.iter().position(|s| s.data == spans[index].data) == Some(index);
+    let is_first =
+        |index: usize| spans.iter().position(|s| s.data == spans[index].data) == Some(index);
     // A buffer that is bound twice is written through its first argument, unless the kernel writes
     // it through another one.
     let mut copies: Vec<Vec<u8>> = (0..count)
@@ -173,20 +174,23 @@ unsafe extern "C" fn xrtd_execute(
     let mut arguments: Vec<&mut [u8]> = copies
         .iter_mut()
         .enumerate()
-        .map(|(index, copy)| match is_first(index) && spans[index].size > 0 {
-            // SAFETY: each is another buffer, and the library's alone as long as a run lasts.
-            true => unsafe { std::slice::from_raw_parts_mut(spans[index].data, spans[index].size) },
-            false => copy,
-        })
+        .map(
+            |(index, copy)| match is_first(index) && spans[index].size > 0 {
+                // SAFETY: each is another buffer, and the library's alone as long as a run lasts.
+                true => unsafe {
+                    std::slice::from_raw_parts_mut(spans[index].data, spans[index].size)
+                },
+                false => copy,
+            },
+        )
         .collect();
     let state = execute(code, generation, &mut arguments, garbage);
     drop(arguments);
     for (index, (copy, before)) in copies.iter().zip(&before).enumerate() {
         if copy != before {
             // SAFETY: as above; the slices of before are gone.
-            let span = unsafe {
-                std::slice::from_raw_parts_mut(spans[index].data, spans[index].size)
-            };
+            let span =
+                unsafe { std::slice::from_raw_parts_mut(spans[index].data, spans[index].size) };
             span.copy_from_slice(copy);
         }
     }

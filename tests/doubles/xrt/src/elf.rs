@@ -160,10 +160,7 @@ fn kernel(sections: &[Section<'_>], group: &Section<'_>, legacy: bool) -> Option
             .get(*index)
             .is_some_and(|s| s.name.starts_with(b".ctrltext"))
     };
-    let code_index = members
-        .map(|index| index as usize)
-        .filter(is_code)
-        .next_back()?;
+    let code_index = members.map(|index| index as usize).rfind(is_code)?;
     Some(Kernel {
         name: CString::new(name).ok()?,
         instance: CString::new(text(strings, instance.name)?).ok()?,

@@ -62,14 +62,17 @@ impl Installation {
 }
 
 /// Compiles the project's launch shim against an installation, with warnings as errors, into
-/// `shim`.
+/// `shim`. `XRT_DOUBLE_SHIM_FLAGS` may put other headers before those of the installation: the
+/// real ones.
 ///
 /// # Errors
 /// The compiler's own words.
 pub fn compile_shim(compiler: &str, installation: &Installation, shim: &Path) -> io::Result<()> {
     let lib = installation.lib();
+    let flags = std::env::var("XRT_DOUBLE_SHIM_FLAGS").unwrap_or_default();
     run(Command::new(compiler)
         .args("-std=c++17 -O2 -fPIC -shared -Wall -Wextra -Werror -Wl,-z,defs".split(' '))
+        .args(flags.split_whitespace())
         .arg("-I")
         .arg(installation.include())
         .arg(source().join("../../../templates/xrt_shim.cpp"))
@@ -104,7 +107,8 @@ fn device_library() -> io::Result<PathBuf> {
     const NAME: &str = "libxrt_double.so";
     let program = std::env::current_exe()?;
     let near = program.ancestors().skip(1).take(2);
-    let mut places = near.flat_map(|directory| [directory.join(NAME), directory.join("deps").join(NAME)]);
+    let mut places =
+        near.flat_map(|directory| [directory.join(NAME), directory.join("deps").join(NAME)]);
     places.find(|place| place.exists()).ok_or_else(|| {
         let text = format!("no {NAME} beside {}", program.display());
         io::Error::new(io::ErrorKind::NotFound, text)
@@ -128,9 +132,13 @@ fn compiled(device: &Path) -> io::Result<PathBuf> {
     lock.lock()?;
     if !library.exists() {
         let unfinished = library.with_extension("new");
-        let units = sources.iter().filter(|file| file.extension().is_some_and(|e| e == "cpp"));
+        let units = sources
+            .iter()
+            .filter(|file| file.extension().is_some_and(|e| e == "cpp"));
         run(Command::new(compiler)
-            .args("-std=c++17 -O1 -g -fPIC -shared -Wall -Wextra -Werror -DXRT_API_SOURCE".split(' '))
+            .args(
+                "-std=c++17 -O1 -g -fPIC -shared -Wall -Wextra -Werror -DXRT_API_SOURCE".split(' '),
+            )
             .args("-Wl,-soname,libxrt_coreutil.so.2 -Wl,-rpath,$ORIGIN -Wl,-z,defs".split(' '))
             .arg("-I")
             .arg(source().join("include"))

@@ -1,10 +1,16 @@
 //! Chains of launches through the shim.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
 
 mod common;
 
 use common::{
-    Argument, IN, OUT, STATE, Scene, adding_elf, adding_xclbin, counting, memory, multiplying_elf, products, sums,
+    Argument, IN, OUT, STATE, Scene, adding_elf, adding_xclbin, counting, memory, multiplying_elf,
+    products, sums,
 };
 
 #[test]
@@ -17,7 +23,9 @@ fn a_chain_is_executed_in_lists_of_at_most_32() {
         step.elements().copy_from_slice(&counting());
         let there = [a.argument(IN), step.argument(IN), b.argument(OUT)];
         let back = [b.argument(IN), step.argument(IN), a.argument(OUT)];
-        let calls: Vec<_> = (0..100).map(|i| (kernel, if i % 2 == 0 { &there[..] } else { &back[..] })).collect();
+        let calls: Vec<_> = (0..100)
+            .map(|i| (kernel, if i % 2 == 0 { &there[..] } else { &back[..] }))
+            .collect();
         let (lists, done) = scene.growth("executes", || scene.shim.chain(&calls));
         done.unwrap();
         assert_eq!(lists, 4);
@@ -29,7 +37,10 @@ fn a_chain_is_executed_in_lists_of_at_most_32() {
         assert_eq!(set_up, 0, "{device}");
         // And one by one.
         scene.shim.launch(kernel, &there).unwrap();
-        assert_eq!(b.elements(), (0..256).map(|i| 201 * i).collect::<Vec<i32>>());
+        assert_eq!(
+            b.elements(),
+            (0..256).map(|i| 201 * i).collect::<Vec<i32>>()
+        );
         for buffer in [a, b, step] {
             scene.shim.free(buffer);
         }
@@ -59,7 +70,9 @@ fn slices_go_through_a_chain_like_buffers() {
     let (mut x, mut y, mut z, mut w) = (counting(), vec![2; 256], vec![0; 256], vec![0; 256]);
     let first = [memory(&mut x, IN), memory(&mut y, IN), memory(&mut z, OUT)];
     let second = [memory(&mut z, IN), memory(&mut y, IN), memory(&mut w, OUT)];
-    let (copies, done) = scene.growth("syncs_in", || scene.shim.chain(&[(add, &first), (add, &second)]));
+    let (copies, done) = scene.growth("syncs_in", || {
+        scene.shim.chain(&[(add, &first), (add, &second)])
+    });
     done.unwrap();
     assert_eq!(copies, 2, "x and y go in once, z not at all");
     assert_eq!(z, sums(&x, &y));
@@ -74,8 +87,11 @@ fn parts_of_a_slice_that_another_launch_writes_are_not_mixed_up() {
     let mut x = vec![1; 512];
     let mut z = vec![0; 256];
     // What the shim gets are addresses: it alone must see that these are the same memory.
-    let (low, high, all) =
-        (memory(&mut x[..256], IN), memory(&mut x[256..], OUT), memory(&mut x, IN | OUT));
+    let (low, high, all) = (
+        memory(&mut x[..256], IN),
+        memory(&mut x[256..], OUT),
+        memory(&mut x, IN | OUT),
+    );
     let first = [low, low, high];
     let second = [all, memory(&mut x[256..], IN), memory(&mut z, OUT)];
     scene.shim.chain(&[(add, &first), (add, &second)]).unwrap();
@@ -93,7 +109,10 @@ fn a_chain_may_go_from_one_artifact_to_another() {
     let (mut x, mut y, mut z, mut w) = (counting(), vec![7; 256], vec![0; 256], vec![0; 256]);
     let first = [memory(&mut x, IN), memory(&mut y, IN), memory(&mut z, OUT)];
     let second = [memory(&mut z, IN), memory(&mut x, IN), memory(&mut w, OUT)];
-    scene.shim.chain(&[(add, &first), (multiply, &second), (add, &first)]).unwrap();
+    scene
+        .shim
+        .chain(&[(add, &first), (multiply, &second), (add, &first)])
+        .unwrap();
     assert_eq!(z, sums(&x, &y));
     assert_eq!(w, products(&z, &x));
     scene.shim.unload(add);
@@ -107,18 +126,35 @@ fn a_failure_in_mid_chain_tells_what_came_before_it() {
         let kernel = scene.shim.load(&adding_elf()).unwrap();
         let (mut x, mut y) = (counting(), vec![10; 256]);
         let mut outputs = vec![vec![-1; 256]; 64];
-        let arguments: Vec<[Argument; 3]> =
-            outputs.iter_mut().map(|z| [memory(&mut x, IN), memory(&mut y, IN), memory(z, OUT)]).collect();
-        let calls: Vec<_> = arguments.iter().map(|arguments| (kernel, &arguments[..])).collect();
-        scene.driver.set("STATE", &format!("timeout@{}", failing + 1));
+        let arguments: Vec<[Argument; 3]> = outputs
+            .iter_mut()
+            .map(|z| [memory(&mut x, IN), memory(&mut y, IN), memory(z, OUT)])
+            .collect();
+        let calls: Vec<_> = arguments
+            .iter()
+            .map(|arguments| (kernel, &arguments[..]))
+            .collect();
+        scene
+            .driver
+            .set("STATE", &format!("timeout@{}", failing + 1));
         let failure = scene.shim.chain(&calls).unwrap_err();
-        assert_eq!((failure.code, failure.state, failure.call), (STATE, 8, failing));
+        assert_eq!(
+            (failure.code, failure.state, failure.call),
+            (STATE, 8, failing)
+        );
         for (index, z) in outputs.iter().enumerate() {
-            let expected = if (index as u64) < failing { sums(&x, &y) } else { vec![-1; 256] };
+            let expected = if (index as u64) < failing {
+                sums(&x, &y)
+            } else {
+                vec![-1; 256]
+            };
             assert_eq!(*z, expected, "{index} of {failing}");
         }
         // A new context serves the next launch.
-        assert_eq!(scene.shim.combine(kernel, &mut x, &mut y).unwrap(), sums(&x, &y));
+        assert_eq!(
+            scene.shim.combine(kernel, &mut x, &mut y).unwrap(),
+            sums(&x, &y)
+        );
         scene.shim.unload(kernel);
     }
 }

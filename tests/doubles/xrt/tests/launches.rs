@@ -1,11 +1,16 @@
 //! Launches through the shim: results, and what they cost.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
 
 mod common;
 
 use common::{
-    CHECK, IN, INVALID, OUT, Scene, Shim, adding_elf, adding_xclbin, combining, counting, full_elf, memory,
-    multiplying_elf, products, renamed, sums, xclbin,
+    CHECK, IN, INVALID, OUT, Scene, Shim, adding_elf, adding_xclbin, combining, counting, full_elf,
+    memory, multiplying_elf, products, renamed, sums, xclbin,
 };
 
 #[test]
@@ -14,7 +19,10 @@ fn a_full_elf_computes_on_npu2() {
     assert_eq!(scene.shim.device_name(), "NPU Strix");
     let kernel = scene.shim.load(&adding_elf()).unwrap();
     let (mut x, mut y) = (counting(), vec![1000; 256]);
-    assert_eq!(scene.shim.combine(kernel, &mut x, &mut y).unwrap(), sums(&x, &y));
+    assert_eq!(
+        scene.shim.combine(kernel, &mut x, &mut y).unwrap(),
+        sums(&x, &y)
+    );
     scene.shim.unload(kernel);
 }
 
@@ -22,12 +30,18 @@ fn a_full_elf_computes_on_npu2() {
 fn an_xclbin_computes_on_npu1_and_on_npu2() {
     for (device, artifact) in [
         ("npu1", adding_xclbin()),
-        ("npu2", xclbin("add2.xclbin", &combining("npu2", "arith.addi"))),
+        (
+            "npu2",
+            xclbin("add2.xclbin", &combining("npu2", "arith.addi")),
+        ),
     ] {
         let scene = Scene::on(device);
         let kernel = scene.shim.load(&artifact).unwrap();
         let (mut x, mut y) = (counting(), vec![-7; 256]);
-        assert_eq!(scene.shim.combine(kernel, &mut x, &mut y).unwrap(), sums(&x, &y));
+        assert_eq!(
+            scene.shim.combine(kernel, &mut x, &mut y).unwrap(),
+            sums(&x, &y)
+        );
         scene.shim.unload(kernel);
     }
 }
@@ -38,7 +52,12 @@ fn a_shim_that_clang_compiled_computes_the_same() {
         .rev()
         .map(|version| format!("clang++-{version}"))
         .chain(["clang++".to_owned()])
-        .find(|name| std::process::Command::new(name).arg("--version").output().is_ok())
+        .find(|name| {
+            std::process::Command::new(name)
+                .arg("--version")
+                .output()
+                .is_ok()
+        })
         .expect("no clang++ here");
     let scene = Scene::on("npu2");
     let shim = Shim::compile(&clang, "shim-clang.so");
@@ -63,10 +82,14 @@ fn launches_after_the_first_set_nothing_up() {
         let launches = || {
             for i in 0..100 {
                 y[i] = i as i32;
-                assert_eq!(scene.shim.combine(kernel, &mut x, &mut y).unwrap(), sums(&x, &y));
+                assert_eq!(
+                    scene.shim.combine(kernel, &mut x, &mut y).unwrap(),
+                    sums(&x, &y)
+                );
             }
         };
-        let (bindings, (set_up, ())) = scene.growth("set_args", || scene.growth("set_up", launches));
+        let (bindings, (set_up, ())) =
+            scene.growth("set_args", || scene.growth("set_up", launches));
         assert_eq!((set_up, bindings), (0, 0), "{device}");
         scene.shim.unload(kernel);
     }
@@ -85,7 +108,11 @@ fn only_what_is_read_goes_in_and_only_what_is_written_comes_out() {
 
     // An output that is longer than what the kernel writes keeps the rest if it is an input, too.
     let mut z = vec![77; 300];
-    let arguments = [memory(&mut x, IN), memory(&mut y, IN), memory(&mut z, IN | OUT)];
+    let arguments = [
+        memory(&mut x, IN),
+        memory(&mut y, IN),
+        memory(&mut z, IN | OUT),
+    ];
     scene.shim.launch(kernel, &arguments).unwrap();
     assert_eq!(z[..256], sums(&x, &y));
     assert_eq!(z[256..], [77; 44]);
@@ -124,7 +151,11 @@ fn buffers_are_reached_without_a_copy() {
         done.unwrap();
         assert_eq!(made, 0, "nothing is staged on {device}");
         assert_eq!(z.elements(), sums(&counting(), &[9; 256]));
-        assert_eq!(scene.shim.close().unwrap_err().code, INVALID, "buffers are in use");
+        assert_eq!(
+            scene.shim.close().unwrap_err().code,
+            INVALID,
+            "buffers are in use"
+        );
         // A buffer and a slice in one launch.
         let mut w = vec![100; 256];
         let arguments = [z.argument(IN), memory(&mut w, IN), x.argument(OUT)];
@@ -198,21 +229,51 @@ fn an_input_that_is_written_is_noticed_where_that_is_asked_for() {
     let scene = Scene::on("npu2");
     let kernel = scene.shim.load(&adding_elf()).unwrap();
     let (mut x, mut y, mut z) = (counting(), vec![1; 256], vec![0; 256]);
-    let arguments = [memory(&mut x, IN | CHECK), memory(&mut y, IN | CHECK), memory(&mut z, OUT)];
+    let arguments = [
+        memory(&mut x, IN | CHECK),
+        memory(&mut y, IN | CHECK),
+        memory(&mut z, OUT),
+    ];
     scene.shim.launch(kernel, &arguments).unwrap();
 
-    let arguments = [memory(&mut x, IN | CHECK), memory(&mut y, IN), memory(&mut z, IN | CHECK)];
-    scene.shim.launch(kernel, &arguments).expect("it writes what was there already");
-    y.fill(2);
-    let arguments = [memory(&mut x, IN | CHECK), memory(&mut y, IN), memory(&mut z, IN | CHECK)];
+    let arguments = [
+        memory(&mut x, IN | CHECK),
+        memory(&mut y, IN),
+        memory(&mut z, IN | CHECK),
+    ];
+    scene
+        .shim
+        .launch(kernel, &arguments)
+        .expect("it writes what was there already");
+    y[9..].fill(2);
+    let arguments = [
+        memory(&mut x, IN | CHECK),
+        memory(&mut y, IN),
+        memory(&mut z, IN | CHECK),
+    ];
     let noticed = scene.shim.launch(kernel, &arguments).unwrap_err();
-    assert_eq!((noticed.code, noticed.argument), (common::CHANGED, 2));
-    assert!(noticed.text.contains("`main:sequence` wrote its argument 2"), "{noticed:?}");
+    assert_eq!(
+        (noticed.code, noticed.argument, noticed.offset),
+        (common::CHANGED, 2, 36)
+    );
+    assert!(
+        noticed
+            .text
+            .contains("`main:sequence` wrote its argument 2"),
+        "{noticed:?}"
+    );
     assert_eq!(z, sums(&x, &[1; 256]), "the slice itself is as it was");
 
     let buffer = scene.shim.buffer(256).unwrap();
-    let arguments = [memory(&mut x, IN), memory(&mut y, IN), buffer.argument(IN | CHECK)];
-    assert_eq!(scene.shim.launch(kernel, &arguments).unwrap_err().code, common::CHANGED);
+    let arguments = [
+        memory(&mut x, IN),
+        memory(&mut y, IN),
+        buffer.argument(IN | CHECK),
+    ];
+    assert_eq!(
+        scene.shim.launch(kernel, &arguments).unwrap_err().code,
+        common::CHANGED
+    );
     scene.shim.free(buffer);
     scene.shim.unload(kernel);
 }
@@ -222,16 +283,32 @@ fn kernels_of_one_elf_share_a_context() {
     let scene = Scene::on("npu2");
     let text = include_str!("../../../data/aie/two_kernels_npu2/kernel.mlir");
     let first = full_elf("two.elf", text, "first:copy_i32");
-    let second = common::Artifact { kernel: "second:copy_i8".to_owned(), ..first.clone() };
+    let second = common::Artifact {
+        kernel: "second:copy_i8".to_owned(),
+        ..first.clone()
+    };
     let a = scene.shim.load(&first).unwrap();
     let b = scene.shim.load(&second).unwrap();
     assert_eq!(scene.driver.count("contexts_live"), 1);
-    let (mut x, mut y, mut z) = ((0..4096).collect::<Vec<i32>>(), vec![0; 4096], vec![0; 2048]);
-    scene.shim.launch(a, &[memory(&mut x, IN), memory(&mut y, OUT)]).unwrap();
-    scene.shim.launch(b, &[memory(&mut x[..2048], IN), memory(&mut z, OUT)]).unwrap();
+    let (mut x, mut y, mut z) = (
+        (0..4096).collect::<Vec<i32>>(),
+        vec![0; 4096],
+        vec![0; 2048],
+    );
+    scene
+        .shim
+        .launch(a, &[memory(&mut x, IN), memory(&mut y, OUT)])
+        .unwrap();
+    scene
+        .shim
+        .launch(b, &[memory(&mut x[..2048], IN), memory(&mut z, OUT)])
+        .unwrap();
     assert_eq!((&y, &z[..]), (&x, &x[..2048]));
     scene.shim.unload(a);
-    scene.shim.launch(b, &[memory(&mut y[..2048], IN), memory(&mut z, OUT)]).unwrap();
+    scene
+        .shim
+        .launch(b, &[memory(&mut y[..2048], IN), memory(&mut z, OUT)])
+        .unwrap();
     scene.shim.unload(b);
     assert_eq!(scene.driver.count("contexts_live"), 0);
 }
@@ -241,14 +318,22 @@ fn more_kernels_than_contexts_take_turns() {
     for (device, artifact, contexts) in [("npu2", adding_elf(), 16), ("npu1", adding_xclbin(), 6)] {
         let scene = Scene::on(device);
         let before = scene.shim.counts();
-        let load = |i: u64| scene.shim.load(&renamed(&artifact, &format!("{i}"))).unwrap();
+        let load = |i: u64| {
+            scene
+                .shim
+                .load(&renamed(&artifact, &format!("{i}")))
+                .unwrap()
+        };
         let kernels: Vec<_> = (0..contexts + 3).map(load).collect();
         let after = scene.shim.counts();
         assert_eq!(after.sessions, contexts);
         assert_eq!(after.evicted - before.evicted, 3);
         let (mut x, mut y) = (counting(), vec![1; 256]);
         for kernel in kernels.iter().chain(&kernels) {
-            assert_eq!(scene.shim.combine(*kernel, &mut x, &mut y).unwrap(), sums(&x, &y));
+            assert_eq!(
+                scene.shim.combine(*kernel, &mut x, &mut y).unwrap(),
+                sums(&x, &y)
+            );
         }
         // Those that were used last are still there.
         let opened = scene.shim.counts().opened;
@@ -268,12 +353,16 @@ fn threads_may_launch_what_they_like() {
     let scene = Scene::on("npu2");
     let add = scene.shim.load(&adding_elf()).unwrap();
     let multiply = scene.shim.load(&multiplying_elf()).unwrap();
-    // A kernel is a pointer, which the shim takes from any thread.
-    let kernels = [add, multiply].map(|kernel| Box::new(kernel));
-    struct Shared<'a>(&'a [Box<common::Kernel>; 2]);
-    // SAFETY: the shim's functions may be called from any thread.
-    unsafe impl Sync for Shared<'_> {}
-    let shared = Shared(&kernels);
+    struct Shared([common::Kernel; 2]);
+    // SAFETY: a kernel is a pointer, which the shim takes from any thread.
+    unsafe impl Sync for Shared {}
+    impl Shared {
+        /// The whole is captured by a closure that calls this.
+        fn kernels(&self) -> [common::Kernel; 2] {
+            self.0
+        }
+    }
+    let shared = Shared([add, multiply]);
     std::thread::scope(|threads| {
         for thread in 0..8 {
             let (shim, shared) = (scene.shim, &shared);
@@ -281,9 +370,12 @@ fn threads_may_launch_what_they_like() {
                 let (mut x, mut y) = (counting(), vec![thread; 256]);
                 for round in 0..100 {
                     y[round] = round as i32;
-                    let [add, multiply] = shared.0;
-                    assert_eq!(shim.combine(**add, &mut x, &mut y).unwrap(), sums(&x, &y));
-                    assert_eq!(shim.combine(**multiply, &mut x, &mut y).unwrap(), products(&x, &y));
+                    let [add, multiply] = shared.kernels();
+                    assert_eq!(shim.combine(add, &mut x, &mut y).unwrap(), sums(&x, &y));
+                    assert_eq!(
+                        shim.combine(multiply, &mut x, &mut y).unwrap(),
+                        products(&x, &y)
+                    );
                 }
             });
         }
@@ -300,7 +392,10 @@ fn a_closed_device_opens_again_with_the_kernels_that_were_loaded() {
     scene.shim.combine(kernel, &mut x, &mut y).unwrap();
     scene.shim.close().unwrap();
     assert_eq!(scene.driver.count("devices_live"), 0);
-    assert_eq!(scene.shim.combine(kernel, &mut x, &mut y).unwrap(), sums(&x, &y));
+    assert_eq!(
+        scene.shim.combine(kernel, &mut x, &mut y).unwrap(),
+        sums(&x, &y)
+    );
     assert_eq!(scene.driver.count("devices_live"), 1);
     scene.shim.unload(kernel);
 }

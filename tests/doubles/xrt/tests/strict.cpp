@@ -134,7 +134,8 @@ void elf_kernel(const std::string &path, const std::string &what) {
     half.set_arg(0, bo);
     caught([&] { half.start(); });
   } else if (what == "context-first") {
-    context = {};
+    auto *released = new xrt::hw_context(std::move(context));
+    delete released;
     std::printf("misuse %d\n", static_cast<int>(xrt_double_count("misuse")));
   }
 }

@@ -1,5 +1,10 @@
 //! The double is as strict as the real library: programs that use it wrongly fare as they would.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
 
 mod common;
 
@@ -27,7 +32,11 @@ fn programs() -> &'static Path {
             .arg(format!("-Wl,-rpath,{}", lib.display()))
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         for (npu, name) in [("npu1", "strict1"), ("npu2", "strict2")] {
             xclbin(name, &combining(npu, "arith.addi"));
             full_elf(name, &combining("npu2", "arith.addi"), "main:sequence");
@@ -38,9 +47,14 @@ fn programs() -> &'static Path {
 
 fn run(device: &str, what: &str) -> Output {
     let program = programs();
-    let artifacts = directory().join("kernels").join(format!("strict{}", &device[3..]));
+    let artifacts = directory()
+        .join("kernels")
+        .join(format!("strict{}", &device[3..]));
     let mut command = Command::new(program);
-    command.arg(what).arg(artifacts).env("XRT_DOUBLE_DEVICE", device);
+    command
+        .arg(what)
+        .arg(artifacts)
+        .env("XRT_DOUBLE_DEVICE", device);
     command.output().unwrap()
 }
 
@@ -49,7 +63,11 @@ fn run(device: &str, what: &str) -> Output {
 fn says(device: &str, what: &str) -> String {
     let output = run(device, what);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{what}: {:?}, {text}", output.status);
+    assert!(
+        output.status.success(),
+        "{what}: {:?}, {text}",
+        output.status
+    );
     text
 }
 
@@ -63,13 +81,19 @@ fn a_right_program_gets_right_results() {
 #[test]
 fn memory_in_a_wrong_group_completes_with_garbage() {
     let text = says("npu1", "wrong-group");
-    assert!(text.starts_with("state 4, z ") && text != "state 4, z 3\n", "{text}");
+    assert!(
+        text.starts_with("state 4, z ") && text != "state 4, z 3\n",
+        "{text}"
+    );
 }
 
 #[test]
 fn memory_that_is_not_synced_is_stale() {
     let text = says("npu1", "unsynced-input");
-    assert!(text.starts_with("state 4, z ") && text != "state 4, z 3\n", "{text}");
+    assert!(
+        text.starts_with("state 4, z ") && text != "state 4, z 3\n",
+        "{text}"
+    );
     assert_eq!(says("npu1", "unsynced-output"), "state 4, z 0\n");
     assert!(says("npu1", "unsynced-instructions").starts_with("state 8,"));
 }
@@ -93,7 +117,10 @@ fn a_device_opens_once_at_a_time() {
 fn contexts_are_few() {
     for (device, most) in [("npu1", "6"), ("npu2", "16")] {
         let text = says(device, "contexts");
-        assert!(text.contains("CREATE_HWCTX IOCTL failed (err=-22)"), "{text}");
+        assert!(
+            text.contains("CREATE_HWCTX IOCTL failed (err=-22)"),
+            "{text}"
+        );
         assert_eq!(text.lines().last(), Some(most));
     }
 }
@@ -126,7 +153,11 @@ fn arguments_are_all_set_and_alive() {
 fn what_kills_a_process_kills_it_here_too() {
     const SEGV: i32 = 11;
     const ABRT: i32 = 6;
-    for (what, signal) in [("beyond", SEGV), ("group-of-elf", SEGV), ("unfinished", ABRT)] {
+    for (what, signal) in [
+        ("beyond", SEGV),
+        ("group-of-elf", SEGV),
+        ("unfinished", ABRT),
+    ] {
         assert_eq!(run("npu2", what).status.signal(), Some(signal), "{what}");
     }
 }

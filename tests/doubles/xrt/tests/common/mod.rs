@@ -50,6 +50,7 @@ pub struct Artifact {
     pub bytes: Vec<u8>,
     pub insts: Option<Vec<u8>>,
     pub kernel: String,
+    pub arguments: u64,
 }
 
 /// Compiles an AIE-level design to a full ELF.
@@ -60,18 +61,25 @@ pub fn full_elf(name: &str, text: &str, kernel: &str) -> Artifact {
         bytes: std::fs::read(at.join("k.elf")).unwrap(),
         insts: None,
         kernel: kernel.to_owned(),
+        arguments: 0,
     }
 }
 
 /// Compiles an AIE-level design to an xclbin and its instruction stream.
 pub fn xclbin(name: &str, text: &str) -> Artifact {
-    let options = ["--get-xclbin", "--xclbin-name=k.xclbin", "--get-npu-insts", "--npu-insts-name=k.bin"];
+    let options = [
+        "--get-xclbin",
+        "--xclbin-name=k.xclbin",
+        "--get-npu-insts",
+        "--npu-insts-name=k.bin",
+    ];
     let at = compile(name, text, &options);
     Artifact {
         key: name.to_owned(),
         bytes: std::fs::read(at.join("k.xclbin")).unwrap(),
         insts: Some(std::fs::read(at.join("k.bin")).unwrap()),
         kernel: "MLIR_AIE".to_owned(),
+        arguments: 3,
     }
 }
 
@@ -87,7 +95,11 @@ fn compile(name: &str, text: &str, options: &[&str]) -> PathBuf {
         .arg("k.mlir")
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     at
 }
 
@@ -150,12 +162,17 @@ pub fn multiplying_elf() -> Artifact {
 /// Adds, as an xclbin for npu1.
 pub fn adding_xclbin() -> Artifact {
     static ADDING: OnceLock<Artifact> = OnceLock::new();
-    ADDING.get_or_init(|| xclbin("add.xclbin", &combining("npu1", "arith.addi"))).clone()
+    ADDING
+        .get_or_init(|| xclbin("add.xclbin", &combining("npu1", "arith.addi")))
+        .clone()
 }
 
 /// The same artifact under another key, as if its content were another.
 pub fn renamed(artifact: &Artifact, key: &str) -> Artifact {
-    Artifact { key: key.to_owned(), ..artifact.clone() }
+    Artifact {
+        key: key.to_owned(),
+        ..artifact.clone()
+    }
 }
 
 #[repr(C)]
@@ -164,6 +181,7 @@ struct RawError {
     size: u64,
     state: u32,
     argument: u32,
+    offset: u64,
     call: u64,
 }
 
@@ -175,6 +193,7 @@ struct RawImage {
     insts: *const c_void,
     insts_size: u64,
     kernel: *const c_char,
+    arguments: u64,
 }
 
 #[repr(C)]
@@ -210,6 +229,7 @@ pub struct Failure {
     pub text: String,
     pub state: u32,
     pub argument: u32,
+    pub offset: u64,
     pub call: u64,
 }
 
@@ -281,21 +301,31 @@ impl Shim {
             size: room as u64,
             state: 0,
             argument: 0,
+            offset: 0,
             call: 0,
         };
         let code = call(&mut error);
-        let (state, argument, call) = (error.state, error.argument, error.call);
+        let (state, argument, offset, call) =
+            (error.state, error.argument, error.offset, error.call);
         assert_eq!(text[room], 0x55, "the shim wrote beyond the buffer");
         if code == 0 {
             return Ok(());
         }
         let end = text.iter().position(|byte| *byte == 0).unwrap();
         let text = String::from_utf8(text[..end].to_vec()).unwrap();
-        Err(Failure { code, text, state, argument, call })
+        Err(Failure {
+            code,
+            text,
+            state,
+            argument,
+            offset,
+            call,
+        })
     }
 
     pub fn open(&self, index: u32) -> Result<(), Failure> {
-        let open: Symbol<'_, unsafe extern "C" fn(u32, *mut RawError) -> i32> = self.get(b"npu_xrt_open");
+        let open: Symbol<'_, unsafe extern "C" fn(u32, *mut RawError) -> i32> =
+            self.get(b"npu_xrt_open");
         // SAFETY: as the shim declares it.
         self.failing(1000, |error| unsafe { open(index, error) })
     }
@@ -305,7 +335,10 @@ impl Shim {
         let name: Symbol<'_, Name> = self.get(b"npu_xrt_device_name");
         let mut text = [0_u8; 64];
         // SAFETY: as the shim declares it.
-        self.failing(1000, |error| unsafe { name(text.as_mut_ptr().cast(), 64, error) }).unwrap();
+        self.failing(1000, |error| unsafe {
+            name(text.as_mut_ptr().cast(), 64, error)
+        })
+        .unwrap();
         let end = text.iter().position(|byte| *byte == 0).unwrap();
         String::from_utf8(text[..end].to_vec()).unwrap()
     }
@@ -328,6 +361,7 @@ impl Shim {
             insts: insts.map_or(ptr::null(), |insts| insts.as_ptr().cast()),
             insts_size: insts.map_or(0, |insts| insts.len() as u64),
             kernel: name.as_ptr(),
+            arguments: artifact.arguments,
         };
         let mut kernel = ptr::null_mut();
         // SAFETY: as the shim declares it.
@@ -357,23 +391,37 @@ impl Shim {
             })
             .collect();
         // SAFETY: as the shim declares it; the memory is that of slices that the test holds.
-        self.failing(1000, |error| unsafe { launch(raw.as_ptr(), raw.len() as u64, error) })
+        self.failing(1000, |error| unsafe {
+            launch(raw.as_ptr(), raw.len() as u64, error)
+        })
     }
 
     /// Launches `z = x ? y` over memory of 256 elements.
-    pub fn combine(&self, kernel: Kernel, x: &mut [i32], y: &mut [i32]) -> Result<Vec<i32>, Failure> {
+    pub fn combine(
+        &self,
+        kernel: Kernel,
+        x: &mut [i32],
+        y: &mut [i32],
+    ) -> Result<Vec<i32>, Failure> {
         let mut z = vec![-1; 256];
         self.launch(kernel, &[memory(x, IN), memory(y, IN), memory(&mut z, OUT)])?;
         Ok(z)
     }
 
     pub fn buffer(&self, len: usize) -> Result<Buffer, Failure> {
-        type Make = unsafe extern "C" fn(u64, *mut *mut c_void, *mut *mut c_void, *mut RawError) -> i32;
+        type Make =
+            unsafe extern "C" fn(u64, *mut *mut c_void, *mut *mut c_void, *mut RawError) -> i32;
         let make: Symbol<'_, Make> = self.get(b"npu_xrt_buffer_make");
         let (mut raw, mut data) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: as the shim declares it.
-        self.failing(1000, |error| unsafe { make(4 * len as u64, &mut raw, &mut data, error) })?;
-        Ok(Buffer { raw, data: data.cast(), len })
+        self.failing(1000, |error| unsafe {
+            make(4 * len as u64, &mut raw, &mut data, error)
+        })?;
+        Ok(Buffer {
+            raw,
+            data: data.cast(),
+            len,
+        })
     }
 
     pub fn free(&self, buffer: Buffer) {
@@ -391,7 +439,8 @@ impl Shim {
     }
 
     pub fn close(&self) -> Result<(), Failure> {
-        let close: Symbol<'_, unsafe extern "C" fn(*mut RawError) -> i32> = self.get(b"npu_xrt_close");
+        let close: Symbol<'_, unsafe extern "C" fn(*mut RawError) -> i32> =
+            self.get(b"npu_xrt_close");
         // SAFETY: as the shim declares it.
         self.failing(1000, |error| unsafe { close(error) })
     }
@@ -424,7 +473,12 @@ impl Driver {
         let name = CString::new(name).unwrap();
         let value = value.map(|value| CString::new(value).unwrap());
         // SAFETY: as above.
-        unsafe { set(name.as_ptr(), value.as_ref().map_or(ptr::null(), |value| value.as_ptr())) };
+        unsafe {
+            set(
+                name.as_ptr(),
+                value.as_ref().map_or(ptr::null(), |value| value.as_ptr()),
+            )
+        };
     }
 
     pub fn count(&self, counter: &str) -> u64 {
@@ -448,21 +502,33 @@ const SETTINGS: [&str; 9] = [
     "DEVICE", "NAME", "CONTEXTS", "MEMORY", "FAIL", "STATE", "BANKS", "EMPTY", "COSTS",
 ];
 const LIVE: [&str; 7] = [
-    "devices_live", "contexts_live", "kernels_live", "runs_live", "runlists_live", "bos_live", "misuse",
+    "devices_live",
+    "contexts_live",
+    "kernels_live",
+    "runs_live",
+    "runlists_live",
+    "bos_live",
+    "misuse",
 ];
 
 impl Scene {
     pub fn on(device: &str) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         static SHIM: OnceLock<Shim> = OnceLock::new();
-        let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let alone = ALONE
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         let shim = SHIM.get_or_init(|| Shim::compile("g++", "shim.so"));
         let driver = Driver::new();
         for setting in SETTINGS {
             driver.unset(setting);
         }
         driver.set("DEVICE", device);
-        Self { shim, driver, _alone: alone }
+        Self {
+            shim,
+            driver,
+            _alone: alone,
+        }
     }
 
     /// How much a counter grows while `act` is done.
@@ -501,5 +567,8 @@ pub fn products(x: &[i32], y: &[i32]) -> Vec<i32> {
 
 /// An argument of another size.
 pub fn larger(argument: Argument, bytes: u64) -> Argument {
-    Argument { size: bytes, ..argument }
+    Argument {
+        size: bytes,
+        ..argument
+    }
 }
