@@ -60,6 +60,8 @@ pub(crate) struct Memory {
 pub(crate) enum Place {
     /// Ordinary memory.
     Host,
+    /// The start of a block of the HSA device.
+    Hsa,
 }
 
 impl<'a> Arg<'a> {

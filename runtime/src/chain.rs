@@ -1,7 +1,8 @@
 //! Launches that are recorded once and run together, in order. An NPU is told of many at once,
 //! which costs less than telling it of each.
 
-use crate::{Arg, Device, Error, Grid, Kernel, Runtime};
+use crate::device::Backend;
+use crate::{Arg, Device, Error, Grid, Kernel, Runtime, hsa};
 use std::fmt;
 
 /// A launch that has been checked and not run yet, made by [`Kernel::bind`].
@@ -87,7 +88,11 @@ impl<'a> Chain<'a> {
             launches,
             source: Box::new(source),
         };
-        run_in_order(&mut self.launches).map_err(failed)
+        let done = match self.device.backend {
+            Backend::Hsa(_) => hsa::run_chain(&self.launches),
+            Backend::Cpu(_) | Backend::Xrt(_) => run_in_order(&mut self.launches),
+        };
+        done.map_err(failed)
     }
 }
 

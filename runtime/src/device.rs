@@ -1,7 +1,7 @@
 //! Devices, and the runtimes that drive them. Everything that differs between runtimes is behind
 //! [`Backend`] here and its counterpart in `kernel.rs`.
 
-use crate::{Buffer, Element, Error, Npu, cpu, hsa, xrt};
+use crate::{Buffer, Element, Error, Npu, Variable, cpu, hsa, xrt};
 use std::fmt;
 use std::str::FromStr;
 
@@ -160,7 +160,7 @@ impl Device {
     /// Memory for `len` elements, all zero, that kernels reach without a copy.
     ///
     /// # Errors
-    /// [`Error::Allocation`] if there is not that much memory.
+    /// [`Error::Allocation`] or [`Error::Call`] if there is not that much memory.
     pub fn buffer<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
         match &self.backend {
             Backend::Cpu(_) => Buffer::zeroed(len),
@@ -172,12 +172,46 @@ impl Device {
     /// A buffer that starts as a copy of `elements`.
     ///
     /// # Errors
-    /// [`Error::Allocation`] if there is not that much memory.
+    /// Those of [`Device::buffer`].
     pub fn buffer_from<T: Element>(&self, elements: &[T]) -> Result<Buffer<T>, Error> {
         let mut buffer = self.buffer(elements.len())?;
         buffer.copy_from_slice(elements);
         Ok(buffer)
     }
+
+    /// An external variable of `len` zeros, for kernels that have one of this name.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if the runtime has no such variables, or if its size is not 4 bytes or
+    /// a multiple of 4. [`Error::Call`] if the device has no room for it.
+    pub fn variable<T: Element>(&self, name: &str, len: usize) -> Result<Variable<T>, Error> {
+        Variable::new(self, name, len)
+    }
+
+    /// What was done so far, by whatever handle.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        match &self.backend {
+            Backend::Hsa(device) => device.counters(),
+            Backend::Cpu(_) | Backend::Xrt(_) => Counters::default(),
+        }
+    }
+}
+
+/// What a device has done since it was opened. On cpu nothing is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Queues that were made. One more is whenever the device has no room for another PDI.
+    pub queues: u64,
+    /// How often the device was told of launches.
+    pub doorbells: u64,
+    /// Launches that were completed.
+    pub dispatches: u64,
+    /// Images that were loaded.
+    pub images: u64,
+    /// Blocks of memory that were made for buffers and for copies of slices.
+    pub allocations: u64,
 }
 
 impl fmt::Debug for Device {

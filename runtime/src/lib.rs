@@ -45,7 +45,6 @@
 //! same kernel at once. A loaded object is never unloaded, and the same content is loaded once
 //! for the whole process. After `fork` a child may launch kernels that its parent loaded: they
 //! run on the calling thread alone, because the worker threads exist in the parent only.
-#![allow(dead_code, reason = "the NPU backends use the rest")]
 #![deny(missing_docs)]
 
 pub mod signature;
@@ -58,12 +57,14 @@ mod cpu;
 mod device;
 mod element;
 mod error;
+mod fork;
 mod grid;
 mod hsa;
 mod image;
 mod kernel;
 mod npu;
 mod plan;
+mod variable;
 mod xrt;
 
 pub use arg::{Arg, Input, Output};
@@ -71,15 +72,19 @@ pub use artifact::Artifact;
 pub use buffer::{Buffer, Shared};
 pub use chain::{Chain, Launch};
 pub use cpu::check_cpu_object;
-pub use device::{Device, Runtime};
+pub use device::{Counters, Device, Runtime};
 pub use element::{Element, Scalar};
-pub use error::{ArgumentError, ArgumentFault, ArtifactFault, Error, Extent, GridFault};
+pub use error::{
+    ArgumentError, ArgumentFault, ArtifactFault, CallError, Candidate, DeviceError, DeviceFault,
+    Error, Extent, GridFault, HsacoFault, LibraryError, LostError, VariableError, VariableFault,
+};
 pub use grid::Grid;
 pub use half;
 pub use image::{Image, NoImage};
 pub use kernel::Kernel;
 pub use npu::{Compiled, Npu};
 pub use signature::{Direction, ElementType, Kind, Parameter, Shape, Signature};
+pub use variable::{Variable, Variables};
 
 /// What generated launchers and their users count on.
 const _: () = {
@@ -89,6 +94,8 @@ const _: () = {
     is_shared::<Artifact>();
     is_shared::<Image>();
     is_shared::<Buffer<f32>>();
+    is_shared::<Variable<f32>>();
+    is_shared::<Variables>();
     is_shared::<Error>();
     // Small enough to be returned by value (clippy's `result_large_err` warns from 128 bytes).
     assert!(size_of::<Error>() <= 64);

@@ -128,6 +128,12 @@ impl Operand {
     pub(crate) fn bytes(&self) -> usize {
         self.memory.len * self.memory.primitive.size()
     }
+
+    /// What the host has there.
+    pub(crate) fn content(&self) -> &[u8] {
+        // SAFETY: the launch's arguments borrow as many bytes for longer than an operand lives.
+        unsafe { std::slice::from_raw_parts(self.memory.address, self.bytes()) }
+    }
 }
 
 /// The operands of a launch whose arguments have passed the plan's check, in the device's order.
