@@ -117,6 +117,10 @@ struct npu_xrt_counted {
   uint64_t opened;
   uint64_t evicted;   // freed to make room for others
   uint64_t abandoned; // never freed, because a run in them did not end
+  uint64_t kernels;   // loaded, those of new sessions included
+  uint64_t submitted; // runs and runlists that XRT was told of
+  uint64_t completed; // runs
+  uint64_t buffers;   // made, those for copies included
 };
 
 } // extern "C"
@@ -247,7 +251,6 @@ class Shim {
   std::mutex mutex_;
   uint32_t index_ = 0;
   xrt::device device_;
-  uint64_t last_number_ = 0;
   uint64_t buffers_ = 0;
   Group data_group_; // of the last xclbin: buffers are made for it
   std::vector<std::weak_ptr<const Artifact>> artifacts_;
@@ -271,7 +274,7 @@ class Shim {
     else
       memory.bo = xrt::ext::bo(device(), memory.size);
     memory.map = memory.bo.map<char *>();
-    memory.number = ++last_number_;
+    memory.number = ++counted_.buffers;
     return memory;
   }
 
@@ -420,6 +423,7 @@ class Shim {
       throw;
     }
     session.kernels.splice(session.kernels.end(), made);
+    ++counted_.kernels;
     owner.session = &session;
     owner.loaded = &loaded;
     return loaded;
@@ -548,6 +552,7 @@ class Shim {
 
   /// Runs what is bound. Fails with the number of runs that are complete.
   void execute(Session &session, size_t &completed) {
+    ++counted_.submitted;
     if (runs_.size() == 1) {
       runs_.front()->run.start();
       runs_.front()->run.wait2();
@@ -587,6 +592,7 @@ class Shim {
   }
 
   void copy_out(size_t completed) {
+    counted_.completed += completed;
     for (auto &piece : pieces_)
       if (piece.first_writer < completed && piece.size) {
         piece.memory->bo.sync(XCL_BO_SYNC_BO_FROM_DEVICE, piece.size, 0);

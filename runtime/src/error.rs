@@ -2,12 +2,14 @@
 
 mod argument;
 mod npu;
+mod xrt;
 
 pub use argument::{ArgumentError, ArgumentFault, Extent};
 pub use npu::{
     CallError, Candidate, DeviceError, DeviceFault, HsacoFault, LibraryError, LostError,
     VariableError, VariableFault,
 };
+pub use xrt::{XrtError, XrtFault};
 
 use crate::{Grid, NoImage, Runtime};
 use std::fmt;
@@ -16,8 +18,8 @@ use std::path::PathBuf;
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a device, a kernel, a buffer or a launch was refused. Nothing has run if one is returned,
-/// except for [`Error::KernelMemory`], [`Error::Lost`], [`Error::Chain`] and
-/// [`Error::InputWritten`].
+/// except for [`Error::KernelMemory`], [`Error::Lost`], [`Error::Xrt`],
+/// [`Error::Chain`] and [`Error::InputWritten`].
 #[non_exhaustive]
 pub enum Error {
     /// No runtime has this name.
@@ -43,6 +45,8 @@ pub enum Error {
     Device(Box<DeviceError>),
     /// A call of the runtime's library failed.
     Call(Box<CallError>),
+    /// XRT refused something, or a run on it did not complete. The device is there for others.
+    Xrt(Box<XrtError>),
     /// The device failed, in this launch or an earlier one.
     Lost(Box<LostError>),
     /// The process is a child of the one that opened the device, by `fork`.
@@ -196,6 +200,8 @@ pub enum ArtifactFault {
     },
     /// It is not an hsaco that the device can run.
     Hsaco(Box<HsacoFault>),
+    /// It is not what XRT can launch.
+    Xrt(XrtFault),
 }
 
 /// What is wrong with a grid.
@@ -237,6 +243,7 @@ impl fmt::Display for Error {
             Self::Library(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
             Self::Call(error) => error.fmt(f),
+            Self::Xrt(error) => error.fmt(f),
             Self::Lost(error) => error.fmt(f),
             Self::Forked { runtime } => write!(
                 f,
@@ -407,6 +414,7 @@ impl fmt::Display for ArtifactFault {
                 env!("CARGO_PKG_VERSION")
             ),
             Self::Hsaco(fault) => fault.fmt(f),
+            Self::Xrt(fault) => fault.fmt(f),
         }
     }
 }

@@ -220,6 +220,10 @@ pub struct Counted {
     pub opened: u64,
     pub evicted: u64,
     pub abandoned: u64,
+    pub kernels: u64,
+    pub submitted: u64,
+    pub completed: u64,
+    pub buffers: u64,
 }
 
 /// What a function of the shim reported.
