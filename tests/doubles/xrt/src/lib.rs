@@ -6,8 +6,11 @@
 //! lays out both as an XRT installation is laid out.
 
 mod device;
+mod driver;
 mod elf;
 mod install;
+pub mod kernels;
 mod xclbin;
 
+pub use driver::Driver;
 pub use install::{Installation, compile_shim};

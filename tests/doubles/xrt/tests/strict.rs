@@ -47,9 +47,7 @@ fn programs() -> &'static Path {
 
 fn run(device: &str, what: &str) -> Output {
     let program = programs();
-    let artifacts = directory()
-        .join("kernels")
-        .join(format!("strict{}", &device[3..]));
+    let artifacts = common::workshop().place(&format!("strict{}", &device[3..]));
     let mut command = Command::new(program);
     command
         .arg(what)

@@ -2,14 +2,14 @@
 //! behind its C ABI, on an emulated device of one's own.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use aie_tools::install::Installation as Tools;
 use libloading::{Library, Symbol};
 use std::ffi::{CString, c_char, c_void};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use xrt_double::{Installation, compile_shim};
+use xrt_double::kernels::Workshop;
+pub use xrt_double::kernels::combining;
+use xrt_double::{Driver, Installation, compile_shim};
 
 pub const IN: u32 = 1;
 pub const OUT: u32 = 2;
@@ -38,9 +38,10 @@ pub fn installation() -> &'static Installation {
     INSTALLED.get_or_init(|| Installation::new(&directory().join("xrt")).unwrap())
 }
 
-fn tools() -> &'static Tools {
-    static TOOLS: OnceLock<Tools> = OnceLock::new();
-    TOOLS.get_or_init(|| Tools::new(&directory().join("tools"), 3).unwrap())
+/// Where kernels are compiled.
+pub fn workshop() -> &'static Workshop {
+    static WORKSHOP: OnceLock<Workshop> = OnceLock::new();
+    WORKSHOP.get_or_init(|| Workshop::new(directory()).unwrap())
 }
 
 /// A kernel's compiled form.
@@ -55,10 +56,10 @@ pub struct Artifact {
 
 /// Compiles an AIE-level design to a full ELF.
 pub fn full_elf(name: &str, text: &str, kernel: &str) -> Artifact {
-    let at = compile(name, text, &["--get-full-elf", "--full-elf-name=k.elf"]);
+    let compiled = workshop().full_elf(name, text).unwrap();
     Artifact {
         key: name.to_owned(),
-        bytes: std::fs::read(at.join("k.elf")).unwrap(),
+        bytes: compiled.artifact,
         insts: None,
         kernel: kernel.to_owned(),
         arguments: 0,
@@ -67,82 +68,14 @@ pub fn full_elf(name: &str, text: &str, kernel: &str) -> Artifact {
 
 /// Compiles an AIE-level design to an xclbin and its instruction stream.
 pub fn xclbin(name: &str, text: &str) -> Artifact {
-    let options = [
-        "--get-xclbin",
-        "--xclbin-name=k.xclbin",
-        "--get-npu-insts",
-        "--npu-insts-name=k.bin",
-    ];
-    let at = compile(name, text, &options);
+    let compiled = workshop().xclbin(name, text).unwrap();
     Artifact {
         key: name.to_owned(),
-        bytes: std::fs::read(at.join("k.xclbin")).unwrap(),
-        insts: Some(std::fs::read(at.join("k.bin")).unwrap()),
+        bytes: compiled.artifact,
+        insts: compiled.insts,
         kernel: "MLIR_AIE".to_owned(),
         arguments: 3,
     }
-}
-
-fn compile(name: &str, text: &str, options: &[&str]) -> PathBuf {
-    let at = directory().join("kernels").join(name);
-    std::fs::create_dir_all(&at).unwrap();
-    std::fs::write(at.join("k.mlir"), text).unwrap();
-    let output = Command::new(tools().tool("aiecc"))
-        .current_dir(&at)
-        .env("PATH", tools().search_path())
-        .args(options)
-        .arg(format!("--peano={}", tools().peano().display()))
-        .arg("k.mlir")
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    at
-}
-
-/// A core that combines two inputs of 256 `i32` into an output, by `operation`.
-pub fn combining(part: &str, operation: &str) -> String {
-    let of = "memref<256xi32>";
-    format!(
-        "module {{
-  aie.device({part}) @main {{
-    %shim = aie.tile(0, 0)
-    %core_tile = aie.tile(0, 2)
-    aie.objectfifo @a(%shim, {{%core_tile}}, 2 : i32) : !aie.objectfifo<{of}>
-    aie.objectfifo @b(%shim, {{%core_tile}}, 2 : i32) : !aie.objectfifo<{of}>
-    aie.objectfifo @c(%core_tile, {{%shim}}, 2 : i32) : !aie.objectfifo<{of}>
-    %core = aie.core(%core_tile) {{
-      %av = aie.objectfifo.acquire @a(Consume, 1) : !aie.objectfifosubview<{of}>
-      %am = aie.objectfifo.subview.access %av[0] : !aie.objectfifosubview<{of}> -> {of}
-      %bv = aie.objectfifo.acquire @b(Consume, 1) : !aie.objectfifosubview<{of}>
-      %bm = aie.objectfifo.subview.access %bv[0] : !aie.objectfifosubview<{of}> -> {of}
-      %cv = aie.objectfifo.acquire @c(Produce, 1) : !aie.objectfifosubview<{of}>
-      %cm = aie.objectfifo.subview.access %cv[0] : !aie.objectfifosubview<{of}> -> {of}
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      %n = arith.constant 256 : index
-      scf.for %i = %c0 to %n step %c1 {{
-        %x = memref.load %am[%i] : {of}
-        %y = memref.load %bm[%i] : {of}
-        %z = {operation} %x, %y : i32
-        memref.store %z, %cm[%i] : {of}
-      }}
-      aie.end
-    }}
-    aie.runtime_sequence @sequence(%x : {of}, %y : {of}, %z : {of}) {{
-      aiex.npu.load_pdi {{ device_ref = @main }}
-      aiex.npu.dma_memcpy_nd(%x[0, 0, 0, 0][1, 1, 1, 256][0, 0, 0, 1]) {{id = 0 : i64, metadata = @a}} : {of}
-      aiex.npu.dma_memcpy_nd(%y[0, 0, 0, 0][1, 1, 1, 256][0, 0, 0, 1]) {{id = 1 : i64, metadata = @b}} : {of}
-      aiex.npu.dma_memcpy_nd(%z[0, 0, 0, 0][1, 1, 1, 256][0, 0, 0, 1]) {{id = 2 : i64, metadata = @c}} : {of}
-      aiex.npu.dma_wait {{symbol = @c}}
-    }}
-  }}
-}}
-"
-    )
 }
 
 /// Adds, as a full ELF for npu2.
@@ -450,70 +383,12 @@ impl Shim {
     }
 }
 
-/// The emulated driver of this process.
-pub struct Driver {
-    library: Library,
-}
-
-impl Driver {
-    fn new() -> Self {
-        // SAFETY: the double's constructors do nothing.
-        let library = unsafe { Library::new(installation().library()) }.unwrap();
-        Self { library }
-    }
-
-    pub fn set(&self, name: &str, value: &str) {
-        self.set_to(name, Some(value));
-    }
-
-    pub fn unset(&self, name: &str) {
-        self.set_to(name, None);
-    }
-
-    fn set_to(&self, name: &str, value: Option<&str>) {
-        type Set = unsafe extern "C" fn(*const c_char, *const c_char);
-        // SAFETY: as the double declares it.
-        let set: Symbol<'_, Set> = unsafe { self.library.get(b"xrt_double_set") }.unwrap();
-        let name = CString::new(name).unwrap();
-        let value = value.map(|value| CString::new(value).unwrap());
-        // SAFETY: as above.
-        unsafe {
-            set(
-                name.as_ptr(),
-                value.as_ref().map_or(ptr::null(), |value| value.as_ptr()),
-            )
-        };
-    }
-
-    pub fn count(&self, counter: &str) -> u64 {
-        type Count = unsafe extern "C" fn(*const c_char) -> u64;
-        // SAFETY: as the double declares it.
-        let count: Symbol<'_, Count> = unsafe { self.library.get(b"xrt_double_count") }.unwrap();
-        let counter = CString::new(counter).unwrap();
-        // SAFETY: as above.
-        unsafe { count(counter.as_ptr()) }
-    }
-}
-
 /// A device and a shim that a test has for itself. In the end everything must have been released.
 pub struct Scene {
     pub shim: &'static Shim,
     pub driver: Driver,
     _alone: MutexGuard<'static, ()>,
 }
-
-const SETTINGS: [&str; 9] = [
-    "DEVICE", "NAME", "CONTEXTS", "MEMORY", "FAIL", "STATE", "BANKS", "EMPTY", "COSTS",
-];
-const LIVE: [&str; 7] = [
-    "devices_live",
-    "contexts_live",
-    "kernels_live",
-    "runs_live",
-    "runlists_live",
-    "bos_live",
-    "misuse",
-];
 
 impl Scene {
     pub fn on(device: &str) -> Self {
@@ -523,10 +398,8 @@ impl Scene {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let shim = SHIM.get_or_init(|| Shim::compile("g++", "shim.so"));
-        let driver = Driver::new();
-        for setting in SETTINGS {
-            driver.unset(setting);
-        }
+        let driver = Driver::of(&installation().library()).unwrap();
+        driver.reset();
         driver.set("DEVICE", device);
         Self {
             shim,
@@ -537,9 +410,7 @@ impl Scene {
 
     /// How much a counter grows while `act` is done.
     pub fn growth<T>(&self, counter: &str, act: impl FnOnce() -> T) -> (u64, T) {
-        let before = self.driver.count(counter);
-        let result = act();
-        (self.driver.count(counter) - before, result)
+        self.driver.growth(counter, act)
     }
 }
 
@@ -550,9 +421,7 @@ impl Drop for Scene {
             return;
         }
         closed.unwrap();
-        for live in LIVE {
-            assert_eq!(self.driver.count(live), 0, "{live}");
-        }
+        assert_eq!(self.driver.leftovers(), []);
     }
 }
 
