@@ -16,7 +16,7 @@
 //   npu_xrt_launch       runs calls, in order, and waits for them: consecutive calls of one artifact
 //                        share a runlist, at most 32 at a time
 //   npu_xrt_buffer_make  makes memory that both sides see, npu_xrt_buffer_free frees it
-//   npu_xrt_counts       what has been done so far
+//   npu_xrt_counts       what has been done since the device was opened
 //   npu_xrt_close        frees all sessions and the device; a later call opens them again
 //
 // Ownership. A kernel belongs to the caller from npu_xrt_load to npu_xrt_unload, a buffer and its
@@ -798,6 +798,7 @@ public:
       while (!sessions_.empty())
         free_session(std::prev(sessions_.end()));
       data_group_ = {};
+      counted_ = {};
       device_ = {};
     });
   }

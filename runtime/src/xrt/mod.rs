@@ -33,6 +33,7 @@ pub(crate) struct Device {
 /// The process's one device.
 struct Instance {
     shim: &'static Shim,
+    _session: Session,
     npu: Npu,
     /// Whether launches look for inputs that were written.
     verify: bool,
@@ -47,16 +48,12 @@ static INSTANCE: Mutex<Weak<Instance>> = Mutex::new(Weak::new());
 
 impl Instance {
     fn start(shim: &'static Shim) -> Result<Self, Error> {
-        let opening = "opening the device";
-        shim.open().map_err(|failure| {
-            let advice = "an NPU needs the `amdxdna` driver, the right to open /dev/accel, and the \
-                          NPU's plug-in for XRT (`xrt-smi examine` shows what XRT sees)";
-            failure.error(opening, advice)
-        })?;
+        let session = Session::begin(shim)?;
         let name = shim.device_name();
-        let name = name.map_err(|failure| failure.error(opening, ""))?;
+        let name = name.map_err(|failure| failure.error("asking for the device's name", ""))?;
         Ok(Self {
             shim,
+            _session: session,
             npu: generation(shim, name)?,
             verify: crate::npu::verifies_directions(),
             loaded: Mutex::default(),
@@ -73,11 +70,25 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+/// As long as the device is open.
+struct Session(&'static Shim);
+
+impl Session {
+    fn begin(shim: &'static Shim) -> Result<Self, Error> {
+        let advice = "an NPU needs the `amdxdna` driver, the right to open /dev/accel, and the NPU's \
+                      plug-in for XRT (`xrt-smi examine` shows what XRT sees)";
+        match shim.open() {
+            Ok(()) => Ok(Self(shim)),
+            Err(failure) => Err(failure.error("opening the device", advice)),
+        }
+    }
+}
+
+impl Drop for Session {
     fn drop(&mut self) {
-        if !self.shim.is_foreign() {
+        if !self.0.is_foreign() {
             // A device that can't be closed is not in anybody's way: the shim opens it once.
-            self.shim.close().ok();
+            self.0.close().ok();
         }
     }
 }
