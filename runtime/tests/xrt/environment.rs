@@ -13,7 +13,8 @@ fn runs(test: &str, vars: &[(&str, &Path)]) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "--ignored", "--nocapture"])
-        .arg(format!("environment::{test}"));
+        .arg(format!("environment::{test}"))
+        .env("CHILD", format!("-{test}"));
     for variable in [
         "NPU_RUNTIME",
         "NPU_RUNTIME_XRT_SHIM",

@@ -1,5 +1,6 @@
 //! Launches: results, copies, and what is there already.
 
+use crate::counting::allocations;
 use crate::scene::{
     Scene, adding, binary, binary_with, binary_with_scalar, changed, counting, multiplying,
     products, sums,
@@ -71,6 +72,7 @@ fn launches_after_the_first_set_nothing_up() {
         let (set_up, ()) = scene.driver.growth("set_up", many);
         assert_eq!(set_up, 0, "{model}");
         assert_eq!(device.counters().dispatches, 1001);
+        assert_eq!(allocations(launch), 0);
     }
 }
 
@@ -79,7 +81,7 @@ fn inputs_are_not_copied_back_and_outputs_not_in() {
     let scene = Scene::on("npu2");
     let device = scene.device();
     let (x, y) = (counting(), vec![1; 256]);
-    let mut copied = |signature| {
+    let copied = |signature| {
         let kernel = Kernel::load(&device, &[adding(Npu::Npu2)], signature).unwrap();
         let mut z = vec![0; 256];
         let mut args = [Arg::input(&x), Arg::input(&y), Arg::output(&mut z)];

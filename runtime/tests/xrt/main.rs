@@ -10,6 +10,7 @@
 mod support;
 
 mod chains;
+mod counting;
 mod environment;
 mod launches;
 mod refusals;

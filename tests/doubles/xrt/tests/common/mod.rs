@@ -4,7 +4,7 @@
 
 use libloading::{Library, Symbol};
 use std::ffi::{CString, c_char, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use xrt_double::kernels::Workshop;
@@ -20,16 +20,18 @@ pub const FAILED: i32 = 2;
 pub const STATE: i32 = 3;
 pub const CHANGED: i32 = 4;
 
-/// A directory that is new for this process.
+/// A directory that this process has for itself, emptied of what an earlier run left.
 pub fn directory() -> &'static Path {
-    static DIRECTORY: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let create = || {
-        tempfile::Builder::new()
-            .prefix("xrt-")
-            .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
-            .unwrap()
-    };
-    DIRECTORY.get_or_init(create).path()
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let program = std::env::current_exe().unwrap();
+        let mut name = program.file_stem().unwrap().to_owned();
+        name.push(std::env::var_os("CHILD").unwrap_or_default());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::remove_dir_all(&path).ok();
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    })
 }
 
 /// The double, installed.
