@@ -1,0 +1,133 @@
+//! Processes with an emulated ROCR.
+
+use rocr_double::Counters;
+use std::ffi::{CStr, c_char};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+const SCENARIO: &str = "NPU_TEST_SCENARIO";
+const LIBRARY: &str = "NPU_TEST_ROCR";
+
+/// Directories of this run, below cargo's own for tests.
+pub fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("hsa")
+        .join(name);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// The emulated ROCR, below a root as ROCm has it.
+pub fn root() -> &'static Path {
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let root = directory(&format!("rocm-{}", std::process::id()));
+        rocr_double::install::install(&root).unwrap();
+        root
+    })
+}
+
+/// Runs `scenario` in a process of its own, in which a ROCR is found, with these variables. At
+/// its end, everything has to be given back.
+pub fn alone<F: FnOnce()>(variables: &[(&str, &str)], scenario: F) {
+    run(variables, true, scenario);
+}
+
+/// The same, for what is left behind on purpose.
+pub fn alone_and_untidy<F: FnOnce()>(variables: &[(&str, &str)], scenario: F) {
+    run(variables, false, scenario);
+}
+
+fn run<F: FnOnce()>(variables: &[(&str, &str)], tidy: bool, scenario: F) {
+    // "hsa::launches::name::{{closure}}".
+    let name = std::any::type_name::<F>();
+    let name = name.strip_suffix("::{{closure}}").unwrap();
+    let (_, name) = name.split_once("::").unwrap();
+    if std::env::var_os(SCENARIO).is_some_and(|scenario| scenario == name) {
+        scenario();
+        if tidy {
+            assert_nothing_is_left();
+        }
+        return;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture"]);
+    for variable in [
+        "AMD_NPU_ROCR_PATH",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "NPU_RUNTIME",
+    ] {
+        command.env_remove(variable);
+    }
+    let library = root().join("lib").join(rocr_double::install::NAME);
+    let output = command
+        .env(SCENARIO, name)
+        .env("ROCM_PATH", root())
+        .env(LIBRARY, library)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success() && text(&output.stdout).contains("1 passed"),
+        "{name}: {}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
+/// The library that this process has loaded.
+struct Rocr(libloading::Library);
+
+impl Rocr {
+    fn loaded() -> Self {
+        let path = std::env::var_os(LIBRARY).unwrap();
+        // SAFETY: the double does nothing when it is loaded, and it is loaded already.
+        Self(unsafe { libloading::Library::new(path) }.unwrap())
+    }
+}
+
+pub fn counters() -> Counters {
+    let rocr = Rocr::loaded();
+    let mut counters = Counters::default();
+    // SAFETY: the double's own function of this type.
+    unsafe {
+        let read: libloading::Symbol<rocr_double::ReadCounters> =
+            rocr.0.get("rocr_double_counters").unwrap();
+        read(&mut counters);
+    }
+    counters
+}
+
+/// How often a function was called.
+pub fn calls(name: &CStr) -> u64 {
+    let rocr = Rocr::loaded();
+    // SAFETY: the double's own function of this type.
+    unsafe {
+        let calls: libloading::Symbol<unsafe extern "C" fn(*const c_char) -> u64> =
+            rocr.0.get("rocr_double_calls").unwrap();
+        calls(name.as_ptr())
+    }
+}
+
+pub fn assert_nothing_is_left() {
+    let counters = counters();
+    let live = [
+        ("initialisations", counters.inits),
+        ("queues", counters.queues),
+        ("signals", counters.signals),
+        ("pool allocations", counters.pool_allocations),
+        ("memories", counters.memories),
+        ("reservations", counters.reservations),
+        ("mappings", counters.mappings),
+        ("readers", counters.readers),
+        ("executables", counters.executables),
+    ];
+    for (what, count) in live {
+        assert_eq!(count.live, 0, "{what} of {}", count.total);
+    }
+    assert_eq!(counters.misuses, 0);
+}
