@@ -70,43 +70,6 @@ pub fn scaled() -> String {
         )
 }
 
-/// Copies `elements` of `element` from the first of `count` arguments to all others.
-pub fn fan_out(part: &str, element: &str, elements: usize, count: usize) -> String {
-    let of = format!("memref<{elements}x{element}>");
-    let mut text = format!("module {{\n  aie.device({part}) @main {{\n");
-    let mut sequence = String::new();
-    for i in 1..count {
-        let column = (i - 1) % 4;
-        text += &format!(
-            "    %shim{i} = aie.tile({column}, 0)
-    %mem{i} = aie.tile({column}, 1)
-    aie.objectfifo @in{i}(%shim{i}, {{%mem{i}}}, 2 : i32) : !aie.objectfifo<{of}>
-    aie.objectfifo @out{i}(%mem{i}, {{%shim{i}}}, 2 : i32) : !aie.objectfifo<{of}>
-    aie.objectfifo.link [@in{i}] -> [@out{i}]([] [])\n"
-        );
-        sequence += &format!(
-            "      %i{i} = aiex.dma_configure_task_for @in{i} {{
-        aie.dma_bd(%a0 : {of}, 0, {elements})
-        aie.end
-      }}
-      %o{i} = aiex.dma_configure_task_for @out{i} {{
-        aie.dma_bd(%a{i} : {of}, 0, {elements})
-        aie.end
-      }} {{issue_token = true}}
-      aiex.dma_start_task(%i{i})
-      aiex.dma_start_task(%o{i})
-      aiex.dma_await_task(%o{i})\n"
-        );
-    }
-    let arguments: Vec<String> = (0..count).map(|i| format!("%a{i} : {of}")).collect();
-    text += &format!(
-        "    aie.runtime_sequence @sequence({}) {{
-      aiex.npu.load_pdi {{ device_ref = @main }}\n{sequence}    }}\n  }}\n}}\n",
-        arguments.join(", ")
-    );
-    text
-}
-
 /// A matrix product of `[m, n, k]` as a linalg kernel with whole arguments.
 pub fn matmul(element: &str, result: &str, zero: &str, [m, n, k]: [usize; 3]) -> String {
     let view = |name: &str, rows: usize, columns: usize, of: &str| {

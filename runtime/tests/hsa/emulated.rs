@@ -1,7 +1,7 @@
 //! Processes with an emulated ROCR.
 
 use rocr_double::Counters;
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, OsStr, c_char};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -42,8 +42,8 @@ pub fn alone_and_untidy<F: FnOnce()>(variables: &[(&str, &str)], scenario: F) {
 fn run<F: FnOnce()>(variables: &[(&str, &str)], tidy: bool, scenario: F) {
     // "hsa::launches::name::{{closure}}".
     let name = std::any::type_name::<F>();
-    let name = name.strip_suffix("::{{closure}}").unwrap();
     let (_, name) = name.split_once("::").unwrap();
+    let (name, _) = name.split_once("::{{").unwrap();
     if std::env::var_os(SCENARIO).is_some_and(|scenario| scenario == name) {
         scenario();
         if tidy {
@@ -51,24 +51,8 @@ fn run<F: FnOnce()>(variables: &[(&str, &str)], tidy: bool, scenario: F) {
         }
         return;
     }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture"]);
-    for variable in [
-        "AMD_NPU_ROCR_PATH",
-        "VIRTUAL_ENV",
-        "CONDA_PREFIX",
-        "NPU_RUNTIME",
-    ] {
-        command.env_remove(variable);
-    }
-    let library = root().join("lib").join(rocr_double::install::NAME);
-    let output = command
-        .env(SCENARIO, name)
-        .env("ROCM_PATH", root())
-        .env(LIBRARY, library)
-        .envs(variables.iter().copied())
-        .output()
-        .unwrap();
+    let mut command = command(name, &[]);
+    let output = command.envs(variables.iter().copied()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(
         output.status.success() && text(&output.stdout).contains("1 passed"),
@@ -77,6 +61,31 @@ fn run<F: FnOnce()>(variables: &[(&str, &str)], tidy: bool, scenario: F) {
         text(&output.stdout),
         text(&output.stderr)
     );
+}
+
+/// A process for the scenario of a test, as an argument of the `wrapper` if there is one.
+pub fn command(name: &str, wrapper: &[&OsStr]) -> Command {
+    let this = std::env::current_exe().unwrap();
+    let mut words = wrapper.iter().copied().chain([this.as_os_str()]);
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).args(["--exact", name, "--nocapture"]);
+    for variable in [
+        "AMD_NPU_ROCR_PATH",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "NPU_RUNTIME",
+        "NPU_RUNTIME_HSA_DEVICE",
+        "NPU_RUNTIME_VERIFY_DIRECTIONS",
+        "IRON_HSA_DEVICE",
+    ] {
+        command.env_remove(variable);
+    }
+    let library = root().join("lib").join(rocr_double::install::NAME);
+    command
+        .env(SCENARIO, name)
+        .env("ROCM_PATH", root())
+        .env(LIBRARY, library);
+    command
 }
 
 /// The library that this process has loaded.

@@ -3,6 +3,8 @@
 
 use crate::{designs, emulated};
 use aie_tools::install::Installation;
+use aie_tools::program::{Element, Operand, Operation, Program, Step};
+use aie_tools::stream::{Generation, Stream};
 use npu_runtime::{Artifact, Compiled, Device, Direction, ElementType, Image, Kernel, Npu};
 use npu_runtime::{Parameter, Runtime, Shape, Signature};
 use std::borrow::Cow;
@@ -203,6 +205,34 @@ pub fn idle_image(number: u32) -> Image {
     let pdi = [b"PDI ".as_slice(), &number.to_le_bytes()].concat();
     Image::Hsaco {
         hsaco: Artifact::bytes(packed("aie2p", "k", &[0; 8], &pdi, 16, 1)),
+        kernel: "k".into(),
+        compiled: Compiled::for_target(Npu::Npu2),
+    }
+}
+
+/// A kernel of `count` arguments of 64 `i32` that writes `a0 + i` to the i-th one. No compiler
+/// makes one of more than 16, so its program is written here.
+pub fn counting_image(count: usize) -> Image {
+    let step = |i: u32| Step {
+        operation: Operation::Add,
+        element: Element::I32,
+        result: Operand::Argument(i),
+        operands: [Operand::Argument(0), Operand::Constant(i), Operand::None],
+        dimensions: [0; 3],
+    };
+    let program = Program {
+        arguments: vec![Some(Element::I32); count],
+        elements: Some(64),
+        steps: Some((1..count as u32).map(step).collect()),
+    };
+    let stream = Stream {
+        generation: Generation::Npu2,
+        columns: 1,
+        instructions: program.instructions(),
+    };
+    let size = 16 * count as u32;
+    Image::Hsaco {
+        hsaco: Artifact::bytes(packed("aie2p", "k", &stream.bytes(), b"PDI", size, 1)),
         kernel: "k".into(),
         compiled: Compiled::for_target(Npu::Npu2),
     }

@@ -1,6 +1,6 @@
 //! Right results: every form, target, type and way to pass memory.
 
-use crate::emulated::{alone, calls, counters};
+use crate::emulated::{alone, counters};
 use crate::kernels::{self, Form, binary, device, image, memory, signature};
 use crate::{designs, kernels::add};
 use npu_runtime::{Arg, Direction, Element, ElementType, Error, Grid, GridFault, Kernel, Npu};
@@ -314,27 +314,30 @@ fn slices_may_be_empty() {
     });
 }
 
-/// 256 bytes of kernargs are 16 arguments; the place for them grows with the kernels.
+/// 256 bytes of kernargs are 16 arguments, as many as mlir-aie compiles; the place for them grows
+/// with the kernels that others make.
 #[test]
 fn kernels_may_have_many_arguments() {
     alone(&[], || {
         let device = device();
-        for count in [16, 17, 40] {
-            let design = designs::fan_out("npu2", "i32", 64, count);
-            let image = image(&design, Form::Stream, Npu::Npu2, count);
+        for count in [1, 16, 17, 40, 300] {
             let mut parameters = vec![memory("a0", ElementType::I32, Direction::In)];
             parameters.resize(count, memory("a", ElementType::I32, Direction::Out));
-            let kernel = Kernel::load(&device, &[image], signature(parameters)).unwrap();
+            let images = [kernels::counting_image(count)];
+            let kernel = Kernel::load(&device, &images, signature(parameters)).unwrap();
             let source: Vec<i32> = (0..64).map(|i| i * count as i32).collect();
-            let mut copies = vec![vec![0_i32; 64]; count - 1];
+            let mut sums = vec![vec![0_i32; 64]; count - 1];
             let mut args = vec![Arg::input(&source)];
-            args.extend(copies.iter_mut().map(Arg::output));
+            args.extend(sums.iter_mut().map(Arg::output));
             // More launches than the ring has places.
             for _ in 0..70 {
                 kernel.launch(Grid::ONE, &mut args).unwrap();
             }
             drop(args);
-            assert!(copies.iter().all(|copy| *copy == source), "{count}");
+            for (i, sums) in (1..).zip(&sums) {
+                let expected: Vec<i32> = source.iter().map(|x| x + i).collect();
+                assert_eq!(*sums, expected, "{i} of {count}");
+            }
         }
     });
 }
@@ -403,6 +406,5 @@ fn a_launch_makes_no_call_that_has_a_status() {
         let after = counters();
         assert_eq!(after.calls, before.calls);
         assert_eq!(after.packets, before.packets + 100);
-        assert_eq!(calls(c"hsa_signal_wait_scacquire"), 0);
     });
 }
