@@ -1,7 +1,7 @@
 //! The arguments of a launch. An [`Arg`] borrows the memory it names for as long as it lives,
 //! mutably where the kernel may write: that is what keeps two arguments from overlapping.
 
-use crate::Buffer;
+use crate::buffer::{Buffer, Shared};
 use crate::element::sealed::Tagged;
 use crate::element::{Element, Primitive, Scalar};
 use std::fmt;
@@ -52,6 +52,14 @@ pub(crate) struct Memory {
     pub(crate) primitive: Primitive,
     /// Whether the borrow is mutable. If not, nothing may be written through `address`.
     pub(crate) writable: bool,
+    pub(crate) place: Place,
+}
+
+/// Where memory is, and so which device reaches it without a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Ordinary memory.
+    Host,
 }
 
 impl<'a> Arg<'a> {
@@ -101,27 +109,29 @@ impl<'a> Arg<'a> {
         self.shape
     }
 
-    fn from_slice<T: Element>(slice: &'a [T]) -> Self {
-        Self::memory(
-            slice.as_ptr().cast_mut().cast(),
-            slice.len(),
-            T::PRIMITIVE,
-            false,
-        )
+    fn from_slice<T: Element>(slice: &'a [T], place: Place) -> Self {
+        Self::memory(Memory {
+            address: slice.as_ptr().cast_mut().cast(),
+            len: slice.len(),
+            primitive: T::PRIMITIVE,
+            writable: false,
+            place,
+        })
     }
 
-    fn from_mut_slice<T: Element>(slice: &'a mut [T]) -> Self {
-        Self::memory(slice.as_mut_ptr().cast(), slice.len(), T::PRIMITIVE, true)
+    fn from_mut_slice<T: Element>(slice: &'a mut [T], place: Place) -> Self {
+        Self::memory(Memory {
+            address: slice.as_mut_ptr().cast(),
+            len: slice.len(),
+            primitive: T::PRIMITIVE,
+            writable: true,
+            place,
+        })
     }
 
-    fn memory(address: *mut u8, len: usize, primitive: Primitive, writable: bool) -> Self {
+    fn memory(memory: Memory) -> Self {
         Self {
-            value: Value::Memory(Memory {
-                address,
-                len,
-                primitive,
-                writable,
-            }),
+            value: Value::Memory(memory),
             shape: None,
             memory: PhantomData,
         }
@@ -146,8 +156,8 @@ impl fmt::Debug for Arg<'_> {
     }
 }
 
-/// Memory that a kernel can read as elements of type `T`: `[T]`, `[T; N]`, `Vec<T>` and
-/// [`Buffer<T>`].
+/// Memory that a kernel can read as elements of type `T`: `[T]`, `[T; N]`, `Vec<T>`,
+/// [`Buffer<T>`] and [`Shared<T>`].
 #[diagnostic::on_unimplemented(
     message = "a kernel can't read `{Self}` as elements of type `{T}`",
     label = "expected a reference to a slice, array, `Vec` or `npu_runtime::Buffer` of `{T}`",
@@ -159,8 +169,8 @@ pub trait Input<T: Element>: sealed::Sealed {
     fn arg(&self) -> Arg<'_>;
 }
 
-/// Memory that a kernel can write as elements of type `T`: `[T]`, `[T; N]`, `Vec<T>` and
-/// [`Buffer<T>`].
+/// Memory that a kernel can write as elements of type `T`: `[T]`, `[T; N]`, `Vec<T>`,
+/// [`Buffer<T>`] and [`Shared<T>`].
 #[diagnostic::on_unimplemented(
     message = "a kernel can't write `{Self}` as elements of type `{T}`",
     label = "expected a mutable reference to a slice, array, `Vec` or `npu_runtime::Buffer` of `{T}`",
@@ -182,13 +192,13 @@ macro_rules! memory {
         impl<T: Element, $($generics)*> Input<T> for $container {
             #[inline]
             fn arg(&self) -> Arg<'_> {
-                Arg::from_slice::<T>(self)
+                Arg::from_slice::<T>(self, Place::Host)
             }
         }
         impl<T: Element, $($generics)*> Output<T> for $container {
             #[inline]
             fn arg_mut(&mut self) -> Arg<'_> {
-                Arg::from_mut_slice::<T>(self)
+                Arg::from_mut_slice::<T>(self, Place::Host)
             }
         }
     )*};
@@ -198,7 +208,64 @@ memory! {
     [] [T];
     [const N: usize] [T; N];
     [] Vec<T>;
-    [] Buffer<T>;
+}
+
+impl<T: Element> sealed::Sealed for Buffer<T> {}
+
+impl<T: Element> Input<T> for Buffer<T> {
+    #[inline]
+    fn arg(&self) -> Arg<'_> {
+        Arg::from_slice::<T>(self, self.place())
+    }
+}
+
+impl<T: Element> Output<T> for Buffer<T> {
+    #[inline]
+    fn arg_mut(&mut self) -> Arg<'_> {
+        let place = self.place();
+        Arg::from_mut_slice::<T>(self, place)
+    }
+}
+
+impl<'a, T: Element> Shared<'a, T> {
+    /// The buffer as an argument that the kernel only reads.
+    #[must_use]
+    pub fn input(&self) -> Arg<'a> {
+        self.lent(false)
+    }
+
+    /// The buffer as an argument that the kernel writes, and may read.
+    #[must_use]
+    pub fn output(&self) -> Arg<'a> {
+        self.lent(true)
+    }
+
+    #[inline]
+    fn lent(&self, writable: bool) -> Arg<'a> {
+        Arg::memory(Memory {
+            address: self.start().as_ptr().cast(),
+            len: self.len(),
+            primitive: T::PRIMITIVE,
+            writable,
+            place: self.place(),
+        })
+    }
+}
+
+impl<T: Element> sealed::Sealed for Shared<'_, T> {}
+
+impl<T: Element> Input<T> for Shared<'_, T> {
+    #[inline]
+    fn arg(&self) -> Arg<'_> {
+        self.input()
+    }
+}
+
+impl<T: Element> Output<T> for Shared<'_, T> {
+    #[inline]
+    fn arg_mut(&mut self) -> Arg<'_> {
+        self.output()
+    }
 }
 
 // A reference to any of them, for what holds references: the fields of an `Arguments` struct.

@@ -1,11 +1,14 @@
 //! Where a kernel's compiled form is: in the binary, in memory, or in a file whose content is
 //! known by its digest.
 
+use crate::Error;
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A kernel's compiled form: a shared object for the cpu runtime.
+/// A file of a kernel's compiled form.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Artifact {
@@ -42,6 +45,37 @@ impl Artifact {
     #[must_use]
     pub fn bytes(bytes: Vec<u8>) -> Self {
         Self::Bytes(bytes.into())
+    }
+
+    /// The digest of its content, as far as that is known without reading it.
+    pub(crate) fn promised(&self) -> Option<&[u8; 32]> {
+        match self {
+            Self::File { sha256, .. } => Some(sha256),
+            _ => None,
+        }
+    }
+
+    /// Its content and that content's SHA-256, which is the promised one.
+    pub(crate) fn read(&self) -> Result<(Cow<'_, [u8]>, [u8; 32]), Error> {
+        let bytes = match self {
+            Self::Embedded(bytes) => Cow::Borrowed(*bytes),
+            Self::Bytes(bytes) => Cow::Borrowed(&**bytes),
+            Self::File { path, .. } => match std::fs::read(path) {
+                Ok(bytes) => Cow::Owned(bytes),
+                Err(source) => {
+                    let path = path.clone();
+                    return Err(Error::ReadArtifact { path, source });
+                }
+            },
+        };
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        match self {
+            Self::File { path, sha256 } if digest != *sha256 => Err(Error::Digest {
+                path: path.clone(),
+                digests: Box::new([*sha256, digest]),
+            }),
+            _ => Ok((bytes, digest)),
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Memory of a device that a kernel reaches without a copy. On cpu that is ordinary memory on a
-//! cache line of its own.
+//! cache line of its own, on an NPU memory that host and device both have mapped.
 
+use crate::arg::Place;
 use crate::{Element, Error};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
+use std::marker::PhantomData;
 use std::num::NonZero;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -28,9 +30,16 @@ const ALIGNMENT: NonZero<usize> = NonZero::new(64).unwrap();
 /// # }
 /// ```
 pub struct Buffer<T: Element> {
-    /// Dangling if the buffer has no bytes, else an allocation of `layout(len)`.
+    /// Dangling if the buffer has no bytes.
     start: NonNull<T>,
     len: usize,
+    home: Home,
+}
+
+/// Whose memory a buffer is, and what gives it back.
+enum Home {
+    /// An allocation of `layout(len)`, if the buffer has bytes.
+    Host,
 }
 
 impl<T: Element> Buffer<T> {
@@ -44,21 +53,42 @@ impl<T: Element> Buffer<T> {
         if layout.size() == 0 {
             // As aligned as any other buffer, so that nothing depends on the length.
             let start = NonNull::without_provenance(ALIGNMENT);
-            return Ok(Self { start, len });
+            return Ok(Self {
+                start,
+                len,
+                home: Home::Host,
+            });
         }
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         match NonNull::new(start.cast()) {
-            Some(start) => Ok(Self { start, len }),
+            Some(start) => Ok(Self {
+                start,
+                len,
+                home: Home::Host,
+            }),
             None => Err(failed()),
         }
     }
 
-    /// A copy of `elements`.
-    pub(crate) fn copied(elements: &[T]) -> Result<Self, Error> {
-        let mut buffer = Self::zeroed(elements.len())?;
-        buffer.copy_from_slice(elements);
-        Ok(buffer)
+    /// Where launches find it.
+    #[inline]
+    pub(crate) fn place(&self) -> Place {
+        match &self.home {
+            Home::Host => Place::Host,
+        }
+    }
+
+    /// Lends the buffer to launches of which some write it and others read it, as those of a
+    /// [`Chain`](crate::Chain) do.
+    #[must_use]
+    pub fn share(&mut self) -> Shared<'_, T> {
+        Shared {
+            start: self.start,
+            len: self.len,
+            place: self.place(),
+            borrow: PhantomData,
+        }
     }
 
     /// `None` if the size is beyond what an allocation may have.
@@ -69,11 +99,15 @@ impl<T: Element> Buffer<T> {
 
 impl<T: Element> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.len)
-            && layout.size() != 0
-        {
-            // SAFETY: `zeroed` allocated `start` with this very layout.
-            unsafe { dealloc(self.start.as_ptr().cast(), layout) };
+        match &self.home {
+            Home::Host => {
+                if let Some(layout) = Self::layout(self.len)
+                    && layout.size() != 0
+                {
+                    // SAFETY: `zeroed` allocated `start` with this very layout.
+                    unsafe { dealloc(self.start.as_ptr().cast(), layout) };
+                }
+            }
         }
     }
 }
@@ -113,5 +147,56 @@ impl<T: Element> fmt::Debug for Buffer<T> {
         } else {
             list.finish()
         }
+    }
+}
+
+/// A [`Buffer`] that is lent to launches, as input and as output alike. The host can't reach it
+/// as long as it is lent, so the launches alone decide who reads and writes it when.
+///
+/// ```
+/// use npu_runtime::{Device, Runtime};
+///
+/// # fn main() -> Result<(), npu_runtime::Error> {
+/// let mut buffer = Device::open(Runtime::Cpu)?.buffer::<f32>(16)?;
+/// let shared = buffer.share();
+/// // The output of one launch, the input of the next one.
+/// let args = [shared.output(), shared.input()];
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Shared<'a, T: Element> {
+    start: NonNull<T>,
+    len: usize,
+    place: Place,
+    /// It is not for other threads: a launch there would not be in order with those here.
+    borrow: PhantomData<(&'a mut [T], *mut T)>,
+}
+
+impl<T: Element> Shared<'_, T> {
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn start(&self) -> NonNull<T> {
+        self.start
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+}
+
+impl<T: Element> fmt::Debug for Shared<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shared of {} {}", self.len, T::PRIMITIVE.name())
     }
 }

@@ -1,7 +1,7 @@
 //! Devices, and the runtimes that drive them. Everything that differs between runtimes is behind
 //! [`Backend`] here and its counterpart in `kernel.rs`.
 
-use crate::{Buffer, Element, Error, cpu};
+use crate::{Buffer, Element, Error, Npu, cpu, hsa, xrt};
 use std::fmt;
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// use npu_runtime::Runtime;
 ///
 /// assert_eq!("cpu".parse::<Runtime>()?, Runtime::Cpu);
-/// assert_eq!(Runtime::Cpu.to_string(), "cpu");
+/// assert_eq!(Runtime::Hsa.to_string(), "hsa");
 /// assert!("CPU".parse::<Runtime>().is_err());
 /// # Ok::<(), npu_runtime::Error>(())
 /// ```
@@ -20,16 +20,39 @@ use std::str::FromStr;
 pub enum Runtime {
     /// The host's own cores.
     Cpu,
+    /// An NPU, through ROCR (`libhsa-runtime64`).
+    Hsa,
+    /// An NPU, through XRT.
+    Xrt,
 }
 
 impl Runtime {
-    const ALL: [Self; 1] = [Self::Cpu];
+    const ALL: [Self; 3] = [Self::Cpu, Self::Hsa, Self::Xrt];
+
+    /// The variable that names the runtime for [`Device::from_env`].
+    pub const VARIABLE: &str = "NPU_RUNTIME";
 
     /// Its name on the command line and in `NPU_RUNTIME`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
+            Self::Hsa => "hsa",
+            Self::Xrt => "xrt",
+        }
+    }
+
+    /// The runtime that `NPU_RUNTIME` names; without it xrt, if an XRT is installed. Neither cpu
+    /// nor hsa is ever chosen without being named.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRuntime`] if the variable names none, and [`Error::NoRuntime`] if it is not
+    /// set and there is no XRT.
+    pub fn from_env() -> Result<Self, Error> {
+        match std::env::var_os(Self::VARIABLE) {
+            Some(name) if !name.is_empty() => name.to_string_lossy().parse(),
+            _ if xrt::is_installed() => Ok(Self::Xrt),
+            _ => Err(Error::NoRuntime),
         }
     }
 }
@@ -53,6 +76,10 @@ impl FromStr for Runtime {
 
 /// An open device: a cheap handle that may be cloned and shared between threads.
 ///
+/// A process has one device of each NPU runtime, and every handle is to that one. It is closed
+/// when the last handle, kernel, buffer and variable of it is gone, so keep one of them: opening
+/// is what costs.
+///
 /// ```
 /// use npu_runtime::{Device, Runtime};
 ///
@@ -69,28 +96,43 @@ pub struct Device {
 #[derive(Clone)]
 pub(crate) enum Backend {
     Cpu(cpu::Device),
+    Hsa(hsa::Device),
+    Xrt(xrt::Device),
 }
 
 impl Device {
     /// Opens the device of a runtime.
     ///
     /// # Errors
-    /// The cpu can always be opened.
+    /// If the runtime's library or its device is not there, or is not one that can be used. The
+    /// cpu can always be opened.
     pub fn open(runtime: Runtime) -> Result<Self, Error> {
         let backend = match runtime {
             Runtime::Cpu => Backend::Cpu(cpu::Device::open()),
+            Runtime::Hsa => Backend::Hsa(hsa::Device::open()?),
+            Runtime::Xrt => Backend::Xrt(xrt::Device::open()?),
         };
         Ok(Self { backend })
+    }
+
+    /// Opens the device of the runtime that [`Runtime::from_env`] gives.
+    ///
+    /// # Errors
+    /// What [`Runtime::from_env`] and [`Device::open`] report.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::open(Runtime::from_env()?)
     }
 
     /// Sets how many threads the programs of a large grid may run on; kernels that are loaded
     /// afterwards keep to it. 0, the default, is one thread for each core, and 1 the calling
     /// thread alone. Small grids run on the calling thread in any case. Results do not depend on
-    /// it, as long as no program of a grid reads what another one writes.
+    /// it, as long as no program of a grid reads what another one writes. It is of no consequence
+    /// for an NPU.
     #[must_use]
     pub fn with_threads(mut self, n: usize) -> Self {
         match &mut self.backend {
             Backend::Cpu(device) => device.set_threads(n),
+            Backend::Hsa(_) | Backend::Xrt(_) => {}
         }
         self
     }
@@ -100,6 +142,18 @@ impl Device {
     pub fn runtime(&self) -> Runtime {
         match self.backend {
             Backend::Cpu(_) => Runtime::Cpu,
+            Backend::Hsa(_) => Runtime::Hsa,
+            Backend::Xrt(_) => Runtime::Xrt,
+        }
+    }
+
+    /// The generation of the NPU; `None` on cpu, and where the runtime does not tell.
+    #[must_use]
+    pub fn npu(&self) -> Option<Npu> {
+        match &self.backend {
+            Backend::Cpu(_) => None,
+            Backend::Hsa(device) => Some(device.npu()),
+            Backend::Xrt(device) => device.npu(),
         }
     }
 
@@ -108,8 +162,10 @@ impl Device {
     /// # Errors
     /// [`Error::Allocation`] if there is not that much memory.
     pub fn buffer<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
-        match self.backend {
+        match &self.backend {
             Backend::Cpu(_) => Buffer::zeroed(len),
+            Backend::Hsa(device) => device.buffer(len),
+            Backend::Xrt(device) => device.buffer(len),
         }
     }
 
@@ -118,9 +174,9 @@ impl Device {
     /// # Errors
     /// [`Error::Allocation`] if there is not that much memory.
     pub fn buffer_from<T: Element>(&self, elements: &[T]) -> Result<Buffer<T>, Error> {
-        match self.backend {
-            Backend::Cpu(_) => Buffer::copied(elements),
-        }
+        let mut buffer = self.buffer(elements.len())?;
+        buffer.copy_from_slice(elements);
+        Ok(buffer)
     }
 }
 
@@ -128,6 +184,13 @@ impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.backend {
             Backend::Cpu(device) => write!(f, "Device(cpu, threads: {})", device.threads()),
+            Backend::Hsa(_) | Backend::Xrt(_) => {
+                write!(f, "Device({}", self.runtime())?;
+                if let Some(npu) = self.npu() {
+                    write!(f, ", {npu}")?;
+                }
+                f.write_str(")")
+            }
         }
     }
 }

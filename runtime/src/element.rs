@@ -59,6 +59,17 @@ pub enum Primitive {
 }
 
 impl Primitive {
+    /// Bytes of one.
+    #[inline]
+    pub(crate) const fn size(self) -> usize {
+        match self {
+            Self::Bool | Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 | Self::F16 | Self::Bf16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
     /// The type as Rust spells it.
     pub(crate) const fn name(self) -> &'static str {
         match self {

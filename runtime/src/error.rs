@@ -4,7 +4,7 @@ mod argument;
 
 pub use argument::{ArgumentError, ArgumentFault, Extent};
 
-use crate::Grid;
+use crate::{Grid, NoImage, Runtime};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -19,6 +19,20 @@ pub enum Error {
         /// What was asked for.
         name: Box<str>,
     },
+    /// No runtime was named, and none is chosen without that.
+    NoRuntime,
+    /// No NPU has this name.
+    UnknownNpu {
+        /// What was asked for.
+        name: Box<str>,
+    },
+    /// This version has no backend for the runtime.
+    NotSupported {
+        /// The runtime.
+        runtime: Runtime,
+    },
+    /// None of a kernel's images runs on the device.
+    NoImage(Box<NoImage>),
     /// An artifact's file could not be read.
     ReadArtifact {
         /// The file.
@@ -83,6 +97,24 @@ pub enum Error {
         /// Bytes of one of them.
         element_size: usize,
     },
+    /// A chain with a launch on another runtime's device.
+    ChainRuntime {
+        /// The launch's kernel.
+        kernel: Box<str>,
+        /// The chain's runtime.
+        chain: Runtime,
+        /// The launch's.
+        found: Runtime,
+    },
+    /// A launch of a chain failed. Those before it were completed, those after it did not run.
+    Chain {
+        /// How many launches were completed.
+        completed: usize,
+        /// How many the chain has.
+        launches: usize,
+        /// What ended it.
+        source: Box<Error>,
+    },
     /// The kernel ran out of memory for its own temporaries. Some of its programs may have run.
     KernelMemory {
         /// The kernel.
@@ -132,14 +164,35 @@ pub enum GridFault {
     NoGrid,
     /// A dimension is above `i32::MAX`, or all programs together are above 2⁶³ − 1.
     TooLarge,
+    /// The kernel's instruction stream is that of another grid.
+    Frozen {
+        /// The grid that it was compiled with.
+        compiled: Grid,
+    },
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownRuntime { name } => {
-                write!(f, "there is no runtime `{name}`; known runtimes: cpu")
+                write!(
+                    f,
+                    "there is no runtime `{name}`; known runtimes: cpu, hsa, xrt"
+                )
             }
+            Self::NoRuntime => f.write_str(
+                "no runtime was named, and there is no XRT to take: set NPU_RUNTIME to cpu, hsa or \
+                 xrt, or name one in the program",
+            ),
+            Self::UnknownNpu { name } => {
+                write!(f, "there is no NPU `{name}`; known ones: npu1, npu2")
+            }
+            Self::NotSupported { runtime } => write!(
+                f,
+                "this version of npu-runtime ({}) has no backend for {runtime}",
+                env!("CARGO_PKG_VERSION")
+            ),
+            Self::NoImage(error) => error.fmt(f),
             Self::ReadArtifact { path, source } => write!(
                 f,
                 "can't read the kernel's artifact {}: {source}; rebuild the kernel, or correct the \
@@ -199,6 +252,25 @@ impl fmt::Display for Error {
                 f,
                 "there is no memory for a buffer of {elements} elements of {element_size} bytes"
             ),
+            Self::ChainRuntime {
+                kernel,
+                chain,
+                found,
+            } => write!(
+                f,
+                "a chain on {chain} can't have a launch of kernel `{kernel}`, which is loaded on \
+                 {found}"
+            ),
+            Self::Chain {
+                completed,
+                launches,
+                source,
+            } => write!(
+                f,
+                "launch {} of a chain of {launches} failed, those before it were completed: \
+                 {source}",
+                completed + 1
+            ),
             Self::KernelMemory { kernel } => write!(
                 f,
                 "kernel `{kernel}` ran out of memory for its temporaries; its outputs are not \
@@ -216,6 +288,7 @@ impl std::error::Error for Error {
             Self::ReadArtifact { source, .. } => Some(source),
             Self::Load { source, .. } => Some(&**source),
             Self::Argument(error) => Some(&**error),
+            Self::Chain { source, .. } => Some(&**source),
             _ => None,
         }
     }
@@ -265,12 +338,17 @@ impl fmt::Display for ArtifactFault {
 
 impl fmt::Display for GridFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoGrid => "it has no grid; use `Grid::ONE`",
-            Self::TooLarge => {
-                "a dimension may have at most 2147483647 programs and all together 2^63 - 1"
-            }
-        })
+        match self {
+            Self::NoGrid => f.write_str("it has no grid; use `Grid::ONE`"),
+            Self::TooLarge => f.write_str(
+                "a dimension may have at most 2147483647 programs and all together 2^63 - 1",
+            ),
+            Self::Frozen { compiled } => write!(
+                f,
+                "on an NPU the grid is part of the compiled kernel, and this one was compiled with \
+                 {compiled}; compile it with the grid that it is launched over"
+            ),
+        }
     }
 }
 

@@ -1,48 +1,55 @@
 //! Loaded kernels. What every runtime has in common, the check of the arguments, is done here;
 //! the rest is behind [`Backend`].
 
+use crate::chain::Launch;
 use crate::device;
 use crate::plan::Plan;
-use crate::{Arg, Artifact, Device, Error, Grid, Signature, cpu};
+use crate::{Arg, Device, Error, Grid, Image, Signature, cpu, hsa, xrt};
 use std::fmt;
 use std::sync::Arc;
 
 /// A kernel that is loaded and can be launched: a cheap handle that may be cloned, shared between
 /// threads, and launched from several of them at once.
 ///
-/// What was loaded stays loaded until the process ends, and the same content is loaded once,
-/// however many kernels are made of it.
+/// The same content is loaded once, however many kernels are made of it.
 #[derive(Clone)]
 pub struct Kernel {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    device: Device,
     plan: Plan,
+    /// Goes before `device`.
     backend: Backend,
+    device: Device,
 }
 
 /// The runtimes' own kernels.
-enum Backend {
+pub(crate) enum Backend {
     Cpu(cpu::Kernel),
+    Hsa(hsa::Kernel),
+    Xrt(xrt::Kernel),
 }
 
 impl Kernel {
-    /// Loads a kernel from its artifact.
+    /// Loads a kernel from the first of its `images` that runs on `device`.
     ///
     /// # Errors
-    /// If the artifact can't be read, does not have the promised digest, is not for this machine,
-    /// is refused by the system's loader, or does not belong to `signature`.
-    pub fn load(device: &Device, artifact: &Artifact, signature: Signature) -> Result<Self, Error> {
+    /// [`Error::NoImage`] if none does. Otherwise if an artifact can't be read, does not have the
+    /// promised digest, is not for this machine, is refused by the system's or the runtime's
+    /// loader, or does not belong to `signature`.
+    pub fn load(device: &Device, images: &[Image], signature: Signature) -> Result<Self, Error> {
+        let image = Image::select(images, device, &signature)?;
         let plan = Plan::new(signature);
         let backend = match &device.backend {
-            device::Backend::Cpu(cpu) => Backend::Cpu(cpu::Kernel::load(cpu, artifact, &plan)?),
+            device::Backend::Cpu(cpu) => Backend::Cpu(cpu::Kernel::load(cpu, image, &plan)?),
+            device::Backend::Hsa(hsa) => Backend::Hsa(hsa::Kernel::load(hsa, image, &plan)?),
+            device::Backend::Xrt(xrt) => Backend::Xrt(xrt::Kernel::load(xrt, image, &plan)?),
         };
         let shared = Shared {
-            device: device.clone(),
             plan,
             backend,
+            device: device.clone(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -54,23 +61,73 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::ArgumentCount`], [`Error::Argument`] or [`Error::Grid`] if the launch does not
-    /// fit the signature: nothing has run then. [`Error::KernelMemory`] if memory ran out.
+    /// fit the signature: nothing has run then. [`Error::KernelMemory`] if memory ran out, and
+    /// what a device reports.
     pub fn launch(&self, grid: Grid, args: &mut [Arg<'_>]) -> Result<(), Error> {
-        let shared = &*self.shared;
-        let programs = shared.plan.programs(grid)?;
-        shared.plan.check(args)?;
-        if programs == 0 {
-            return Ok(());
+        match self.check(grid, args)? {
+            0 => Ok(()),
+            programs => self.run(grid, programs, args),
         }
-        match &shared.backend {
-            Backend::Cpu(kernel) => kernel.launch(&shared.plan, grid, programs, args),
-        }
+    }
+
+    /// Records a launch for a [`Chain`](crate::Chain).
+    ///
+    /// # Errors
+    /// As those of [`Kernel::launch`] that come before anything has run.
+    pub fn bind<'a>(&self, grid: Grid, args: impl Into<Vec<Arg<'a>>>) -> Result<Launch<'a>, Error> {
+        let args = args.into();
+        let programs = self.check(grid, &args)?;
+        Ok(Launch {
+            kernel: self.clone(),
+            grid,
+            programs,
+            args,
+        })
     }
 
     /// What the kernel takes.
     #[must_use]
     pub fn signature(&self) -> &Signature {
         self.shared.plan.signature()
+    }
+
+    /// Refuses a launch that does not fit; the number of programs of one that does.
+    #[inline]
+    fn check(&self, grid: Grid, args: &[Arg<'_>]) -> Result<u64, Error> {
+        let plan = &self.shared.plan;
+        let programs = plan.programs(grid)?;
+        plan.check(args)?;
+        if programs > 0 {
+            match &self.shared.backend {
+                Backend::Cpu(_) => {}
+                Backend::Hsa(kernel) => kernel.compiled().check_grid(plan, grid)?,
+                Backend::Xrt(kernel) => kernel.compiled().check_grid(plan, grid)?,
+            }
+        }
+        Ok(programs)
+    }
+
+    /// Runs what has passed the check.
+    #[inline]
+    pub(crate) fn run(&self, grid: Grid, programs: u64, args: &mut [Arg<'_>]) -> Result<(), Error> {
+        let plan = &self.shared.plan;
+        match &self.shared.backend {
+            Backend::Cpu(kernel) => kernel.launch(plan, grid, programs, args),
+            Backend::Hsa(kernel) => kernel.launch(plan, args),
+            Backend::Xrt(kernel) => kernel.launch(plan, args),
+        }
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.shared.plan
+    }
+
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.shared.backend
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.shared.device
     }
 }
 

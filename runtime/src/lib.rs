@@ -3,13 +3,13 @@
 //! [`Signature`].
 //!
 //! ```no_run
-//! use npu_runtime::{Arg, Artifact, Device, ElementType, Grid, Kernel, Runtime};
+//! use npu_runtime::{Arg, Artifact, Device, Grid, Image, Kernel, Runtime};
 //! # fn signature() -> npu_runtime::Signature { unimplemented!() }
 //!
 //! # fn main() -> Result<(), npu_runtime::Error> {
 //! let device = Device::open(Runtime::Cpu)?;
 //! let artifact = Artifact::bytes(std::fs::read("vecadd.so").unwrap_or_default());
-//! let kernel = Kernel::load(&device, &artifact, signature())?;
+//! let kernel = Kernel::load(&device, &[Image::Object(artifact)], signature())?;
 //!
 //! let (a, b) = (vec![1.0_f32; 1024], vec![2.0_f32; 1024]);
 //! let mut c = device.buffer::<f32>(1024)?;
@@ -45,6 +45,7 @@
 //! same kernel at once. A loaded object is never unloaded, and the same content is loaded once
 //! for the whole process. After `fork` a child may launch kernels that its parent loaded: they
 //! run on the calling thread alone, because the worker threads exist in the parent only.
+#![allow(dead_code, reason = "the NPU backends use the rest")]
 #![deny(missing_docs)]
 
 pub mod signature;
@@ -52,24 +53,32 @@ pub mod signature;
 mod arg;
 mod artifact;
 mod buffer;
+mod chain;
 mod cpu;
 mod device;
 mod element;
 mod error;
 mod grid;
+mod hsa;
+mod image;
 mod kernel;
+mod npu;
 mod plan;
+mod xrt;
 
 pub use arg::{Arg, Input, Output};
 pub use artifact::Artifact;
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Shared};
+pub use chain::{Chain, Launch};
 pub use cpu::check_cpu_object;
 pub use device::{Device, Runtime};
 pub use element::{Element, Scalar};
 pub use error::{ArgumentError, ArgumentFault, ArtifactFault, Error, Extent, GridFault};
 pub use grid::Grid;
 pub use half;
+pub use image::{Image, NoImage};
 pub use kernel::Kernel;
+pub use npu::{Compiled, Npu};
 pub use signature::{Direction, ElementType, Kind, Parameter, Shape, Signature};
 
 /// What generated launchers and their users count on.
@@ -78,6 +87,7 @@ const _: () = {
     is_shared::<Device>();
     is_shared::<Kernel>();
     is_shared::<Artifact>();
+    is_shared::<Image>();
     is_shared::<Buffer<f32>>();
     is_shared::<Error>();
     // Small enough to be returned by value (clippy's `result_large_err` warns from 128 bytes).

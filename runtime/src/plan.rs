@@ -4,7 +4,8 @@
 use crate::arg::{Memory, Value};
 use crate::element::Accepted;
 use crate::error::{ArgumentError, ArgumentFault, Extent, GridFault};
-use crate::{Arg, Direction, ElementType, Error, Grid, Kind, Parameter, Shape, Signature};
+use crate::{Arg, Direction, ElementType, Error, Grid, Image, Kind, NoImage, Parameter};
+use crate::{Runtime, Shape, Signature};
 
 /// The checks of one kernel. A launch that passed them has as many arguments as there are
 /// parameters, each of its parameter's kind, type, direction and extent.
@@ -99,6 +100,17 @@ impl Plan {
     #[cold]
     pub(crate) fn name(&self) -> Box<str> {
         self.signature.name.as_ref().into()
+    }
+
+    /// For a backend that is given another runtime's image.
+    #[cold]
+    pub(crate) fn refuse_image(&self, runtime: Runtime, image: &Image) -> Error {
+        Error::NoImage(Box::new(NoImage {
+            kernel: self.signature.name.to_string(),
+            runtime,
+            npu: None,
+            images: vec![image.to_string()],
+        }))
     }
 
     #[cold]

@@ -12,14 +12,19 @@ mod support;
 use half::{bf16, f16};
 use npu_runtime::{
     Arg, ArgumentFault, Artifact, Device, Direction, ElementType, Error, Extent, Grid, GridFault,
-    Kernel, Parameter, Runtime, Signature,
+    Image, Kernel, Parameter, Runtime, Signature,
 };
 use std::sync::LazyLock;
 use support::{compile, ranked, signature, unranked};
 
 fn load(object: Vec<u8>, signature: Signature) -> Kernel {
     let device = Device::open(Runtime::Cpu).unwrap();
-    Kernel::load(&device, &Artifact::bytes(object), signature).unwrap()
+    Kernel::load(
+        &device,
+        &[Image::Object(Artifact::bytes(object))],
+        signature,
+    )
+    .unwrap()
 }
 
 /// The fault of a refused argument, with its index.
@@ -561,7 +566,12 @@ fn a_kernel_and_its_buffers_may_be_dropped_in_any_order() {
     let (object, signature) = support::vecadd();
     let (twin, mut buffer) = {
         let device = Device::open(Runtime::Cpu).unwrap();
-        let kernel = Kernel::load(&device, &Artifact::bytes(object), signature).unwrap();
+        let kernel = Kernel::load(
+            &device,
+            &[Image::Object(Artifact::bytes(object))],
+            signature,
+        )
+        .unwrap();
         (kernel.clone(), device.buffer::<f32>(8).unwrap())
     };
     let ones = [1.0_f32; 8];

@@ -10,7 +10,7 @@
 mod support;
 
 use npu_runtime::{Arg, Artifact, ArtifactFault, Device, Direction, ElementType, Error, Grid};
-use npu_runtime::{Kernel, Runtime, Signature};
+use npu_runtime::{Image, Kernel, Runtime, Signature};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
@@ -21,7 +21,8 @@ use std::sync::LazyLock;
 use support::{compile, signature, unranked};
 
 fn load(artifact: &Artifact, signature: Signature) -> Result<Kernel, Error> {
-    Kernel::load(&Device::open(Runtime::Cpu)?, artifact, signature)
+    let images = [Image::Object(artifact.clone())];
+    Kernel::load(&Device::open(Runtime::Cpu)?, &images, signature)
 }
 
 /// A kernel that counts its launches in a static of its own, starting at `start`.

@@ -11,7 +11,9 @@
 mod support;
 
 use npu_runtime::Runtime;
-use npu_runtime::{Arg, Artifact, Device, Direction, ElementType, Error, Grid, Kernel, Parameter};
+use npu_runtime::{
+    Arg, Artifact, Device, Direction, ElementType, Error, Grid, Image, Kernel, Parameter,
+};
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{compile, signature, unranked};
@@ -41,7 +43,12 @@ fn kernel(body: &str) -> Kernel {
     ];
     let device = Device::open(Runtime::Cpu).unwrap().with_threads(1);
     let signature = signature("temporaries", true, parameters);
-    Kernel::load(&device, &Artifact::bytes(object), signature).unwrap()
+    Kernel::load(
+        &device,
+        &[Image::Object(Artifact::bytes(object))],
+        signature,
+    )
+    .unwrap()
 }
 
 fn launch(kernel: &Kernel, programs: u32, n: i64) -> Result<Vec<i64>, Error> {

@@ -10,7 +10,7 @@
 mod support;
 
 use npu_runtime::{
-    Arg, Artifact, Device, Direction, ElementType, Grid, Kernel, Parameter, Runtime,
+    Arg, Artifact, Device, Direction, ElementType, Grid, Image, Kernel, Parameter, Runtime,
 };
 use std::fs;
 use std::process::Command;
@@ -63,7 +63,12 @@ fn build(mlir: &str, call: &str) -> Option<Vec<u8>> {
 fn load(object: Vec<u8>, parameters: Vec<Parameter>, grid: bool) -> Kernel {
     let device = Device::open(Runtime::Cpu).unwrap();
     let signature = signature("kernel", grid, parameters);
-    Kernel::load(&device, &Artifact::bytes(object), signature).unwrap()
+    Kernel::load(
+        &device,
+        &[Image::Object(Artifact::bytes(object))],
+        signature,
+    )
+    .unwrap()
 }
 
 const VECADD: &str = r#"

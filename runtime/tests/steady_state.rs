@@ -11,7 +11,7 @@
 mod support;
 
 use npu_runtime::{
-    Arg, Artifact, Device, Direction, ElementType, Grid, Kernel, Parameter, Runtime,
+    Arg, Artifact, Device, Direction, ElementType, Grid, Image, Kernel, Parameter, Runtime,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
@@ -70,7 +70,12 @@ fn load(object: Vec<u8>, threads: usize) -> Kernel {
     ];
     let device = Device::open(Runtime::Cpu).unwrap().with_threads(threads);
     let signature = signature("scale", true, parameters);
-    Kernel::load(&device, &Artifact::bytes(object), signature).unwrap()
+    Kernel::load(
+        &device,
+        &[Image::Object(Artifact::bytes(object))],
+        signature,
+    )
+    .unwrap()
 }
 
 fn launch(kernel: &Kernel, programs: u32, input: &[f32], output: &mut [f32]) {

@@ -10,7 +10,7 @@
 mod support;
 
 use npu_runtime::{
-    Arg, Artifact, Device, Direction, ElementType, Grid, Kernel, Parameter, Runtime,
+    Arg, Artifact, Device, Direction, ElementType, Grid, Image, Kernel, Parameter, Runtime,
 };
 use std::collections::BTreeSet;
 use std::sync::{Barrier, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -65,7 +65,12 @@ impl Work {
             Parameter::scalar("rounds", "i32", ElementType::I32),
         ];
         let signature = signature("work", true, parameters);
-        let kernel = Kernel::load(&device, &Artifact::bytes(WORK.clone()), signature).unwrap();
+        let kernel = Kernel::load(
+            &device,
+            &[Image::Object(Artifact::bytes(WORK.clone()))],
+            signature,
+        )
+        .unwrap();
         Self { kernel }
     }
 
@@ -136,7 +141,12 @@ fn a_small_grid_stays_on_the_calling_thread() {
     );
     let parameters = vec![unranked("thread", ElementType::I64, Direction::Out)];
     let signature = signature("small", true, parameters);
-    let kernel = Kernel::load(&device, &Artifact::bytes(object), signature).unwrap();
+    let kernel = Kernel::load(
+        &device,
+        &[Image::Object(Artifact::bytes(object))],
+        signature,
+    )
+    .unwrap();
     let stayed = (0..100)
         .filter(|_| {
             let mut threads = vec![0_i64; 8];
@@ -155,7 +165,12 @@ fn many_threads_may_launch_at_once() {
     let _alone = alone();
     let (object, signature) = support::vecadd();
     let device = Device::open(Runtime::Cpu).unwrap();
-    let kernel = Kernel::load(&device, &Artifact::bytes(object), signature).unwrap();
+    let kernel = Kernel::load(
+        &device,
+        &[Image::Object(Artifact::bytes(object))],
+        signature,
+    )
+    .unwrap();
     let start = Barrier::new(32);
     std::thread::scope(|scope| {
         for thread in 0..32 {

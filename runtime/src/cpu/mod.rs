@@ -12,7 +12,7 @@ mod slots;
 mod sys;
 
 use crate::plan::Plan;
-use crate::{Arg, Artifact, ArtifactFault, Error, Grid};
+use crate::{Arg, ArtifactFault, Error, Grid, Image};
 use object::Object;
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
@@ -60,7 +60,10 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn load(device: &Device, artifact: &Artifact, plan: &Plan) -> Result<Self, Error> {
+    pub(crate) fn load(device: &Device, image: &Image, plan: &Plan) -> Result<Self, Error> {
+        let Image::Object(artifact) = image else {
+            return Err(plan.refuse_image(crate::Runtime::Cpu, image));
+        };
         let object = object::load(artifact)?;
         if object.slots() != plan.slots() {
             return Err(Error::Slots {

@@ -6,8 +6,6 @@ use super::{elf, sys};
 use crate::{Artifact, ArtifactFault, Error, Grid};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use rustix::fs::{MemfdFlags, memfd_create};
-use sha2::{Digest, Sha256};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, remove_dir, remove_file};
 use std::io::Write;
@@ -74,25 +72,12 @@ static LOADED: LazyLock<Mutex<HashMap<[u8; 32], &'static Object>>> = LazyLock::n
 
 /// Loads an artifact, unless the same content was loaded before.
 pub(super) fn load(artifact: &Artifact) -> Result<&'static Object, Error> {
-    let promised = match artifact {
-        Artifact::File { sha256, .. } => Some(sha256),
-        _ => None,
-    };
     // Held while an object is loaded, so that two threads don't load the same one.
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(object) = promised.and_then(|digest| loaded.get(digest)) {
+    if let Some(object) = artifact.promised().and_then(|digest| loaded.get(digest)) {
         return Ok(object);
     }
-    let bytes = read(artifact)?;
-    let digest: [u8; 32] = Sha256::digest(&bytes).into();
-    if let Artifact::File { path, sha256 } = artifact
-        && digest != *sha256
-    {
-        return Err(Error::Digest {
-            path: path.clone(),
-            digests: Box::new([*sha256, digest]),
-        });
-    }
+    let (bytes, digest) = artifact.read()?;
     if let Some(object) = loaded.get(&digest) {
         return Ok(object);
     }
@@ -115,20 +100,6 @@ pub(super) fn load(artifact: &Artifact) -> Result<&'static Object, Error> {
     }));
     loaded.insert(digest, object);
     Ok(object)
-}
-
-fn read(artifact: &Artifact) -> Result<Cow<'_, [u8]>, Error> {
-    match artifact {
-        Artifact::Embedded(bytes) => Ok(Cow::Borrowed(bytes)),
-        Artifact::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
-        Artifact::File { path, .. } => match std::fs::read(path) {
-            Ok(bytes) => Ok(Cow::Owned(bytes)),
-            Err(source) => Err(Error::ReadArtifact {
-                path: path.clone(),
-                source,
-            }),
-        },
-    }
 }
 
 fn resolve(library: &Library) -> Result<sys::Api, ArtifactFault> {

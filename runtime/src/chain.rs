@@ -1,0 +1,102 @@
+//! Launches that are recorded once and run together, in order. An NPU is told of many at once,
+//! which costs less than telling it of each.
+
+use crate::{Arg, Device, Error, Grid, Kernel, Runtime};
+use std::fmt;
+
+/// A launch that has been checked and not run yet, made by [`Kernel::bind`].
+pub struct Launch<'a> {
+    pub(crate) kernel: Kernel,
+    pub(crate) grid: Grid,
+    pub(crate) programs: u64,
+    pub(crate) args: Vec<Arg<'a>>,
+}
+
+impl fmt::Debug for Launch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launch")
+            .field("kernel", &self.kernel.signature().name)
+            .field("grid", &self.grid)
+            .field("args", &self.args)
+            .finish()
+    }
+}
+
+/// Any number of launches on one device. They run in order, each after the one before it is done,
+/// so that one may read what an earlier one wrote.
+///
+/// The memory of a chain is borrowed as long as launches may still be run. Where one launch writes
+/// what another one reads, give both a [`Shared`](crate::Shared) of the buffer.
+#[derive(Debug)]
+pub struct Chain<'a> {
+    device: Device,
+    launches: Vec<Launch<'a>>,
+}
+
+impl<'a> Chain<'a> {
+    /// An empty chain.
+    #[must_use]
+    pub fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            launches: Vec::new(),
+        }
+    }
+
+    /// Adds a launch behind the others. One over a grid with a zero in it is not kept.
+    ///
+    /// # Errors
+    /// [`Error::ChainRuntime`] if the kernel is loaded on another runtime's device.
+    pub fn push(&mut self, launch: Launch<'a>) -> Result<(), Error> {
+        let runtime = |device: &Device| -> Runtime { device.runtime() };
+        let (chain, found) = (runtime(&self.device), runtime(launch.kernel.device()));
+        if chain != found {
+            return Err(Error::ChainRuntime {
+                kernel: launch.kernel.plan().name(),
+                chain,
+                found,
+            });
+        }
+        if launch.programs > 0 {
+            self.launches.push(launch);
+        }
+        Ok(())
+    }
+
+    /// How many launches there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.launches.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.launches.is_empty()
+    }
+
+    /// Runs all launches and returns when the last one is done. It may be called again.
+    ///
+    /// # Errors
+    /// [`Error::Chain`] if one failed. It tells how many were completed before: what those wrote
+    /// is there, and what later ones would have written is as it was.
+    pub fn run(&mut self) -> Result<(), Error> {
+        let launches = self.launches.len();
+        let failed = |(completed, source)| Error::Chain {
+            completed,
+            launches,
+            source: Box::new(source),
+        };
+        run_in_order(&mut self.launches).map_err(failed)
+    }
+}
+
+/// One launch after the other; an error comes with the number of launches that were completed.
+pub(crate) fn run_in_order(launches: &mut [Launch<'_>]) -> Result<(), (usize, Error)> {
+    for (index, launch) in launches.iter_mut().enumerate() {
+        let (grid, programs) = (launch.grid, launch.programs);
+        let done = launch.kernel.run(grid, programs, &mut launch.args);
+        done.map_err(|error| (index, error))?;
+    }
+    Ok(())
+}
