@@ -17,7 +17,8 @@ pub enum Behaviour {
     Unknown,
     /// This.
     Known(Program),
-    /// The device hangs: a double compiler did not understand the kernel, or the program is broken.
+    /// The device hangs: a double compiler did not understand the kernel, the program is broken, or
+    /// the code is for the other generation of the array.
     Hangs,
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use aie_tools::program::{NotAProgram, Program};
-use aie_tools::stream::Stream;
+use aie_tools::stream::{Generation, Stream};
 
 use crate::abi::Status;
 use crate::executable::{ArgumentSite, Behaviour, Kernel, Variable};
@@ -85,7 +85,7 @@ impl Loading<'_> {
             control_size: entry.insts.len(),
             sites: Vec::new(),
             variables: Vec::new(),
-            behaviour: Behaviour::of(entry.insts),
+            behaviour: Behaviour::of(entry.insts, self.agent.arch),
         };
         Ok((name.to_owned(), entry.kernarg_size, kernel))
     }
@@ -142,7 +142,7 @@ impl Loading<'_> {
             control_size: image.len(),
             sites,
             variables,
-            behaviour: Behaviour::of(code.control),
+            behaviour: Behaviour::of(code.control, self.agent.arch),
         };
         Ok((name.to_owned(), 16 * arguments, kernel))
     }
@@ -220,10 +220,17 @@ pub fn load(
 }
 
 impl Behaviour {
-    fn of(control: &[u8]) -> Self {
+    fn of(control: &[u8], arch: &str) -> Self {
         let Ok(stream) = Stream::parse(control) else {
             return Self::Unknown;
         };
+        let other = match stream.generation {
+            Generation::Npu1 => "aie2p",
+            Generation::Npu2 => "aie2",
+        };
+        if arch == other {
+            return Self::Hangs;
+        }
         match Program::of_stream(&stream) {
             Ok(program) if program.steps.is_some() => Self::Known(program),
             Err(NotAProgram::Absent) => Self::Unknown,

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::process::Command;
 use std::ptr;
 
-use common::hsaco::{Compiler, hsaco, stream};
+use common::hsaco::{Compiler, hsaco, real, stream};
 use common::scene::Scene;
 use common::{Buffer, Device, OK, PAGE, Rocr, designs, record};
 use rocr_double::{HsaQueue, Status};
@@ -313,6 +313,19 @@ fn a_kernel_that_nobody_understood_hangs() {
     let kernel = device.kernel(device.load(&hsaco, &[]).unwrap(), "main:sequence");
     let buffer = device.buffer(4096);
     assert_eq!(device.dispatch(kernel, &[buffer; 3]), 0);
+    assert_eq!(device.errors(), [Status::ERROR]);
+}
+
+#[test]
+fn a_kernel_for_the_other_generation_hangs() {
+    // Loading cannot know: the section says that it is for this one.
+    let device = Device::with(&[("ROCR_DOUBLE_AGENT", "aie2")]);
+    let mut kernel = stream("k", &real("copy_npu2/design.pdi"));
+    kernel.insts = real("copy_npu2/insts.bin");
+    let executable = device.load(&hsaco("aie2", &[kernel]), &[]).unwrap();
+    let buffer = device.buffer(4096);
+    let kernel = device.kernel(executable, "k");
+    assert_eq!(device.dispatch(kernel, &[buffer; 2]), 0);
     assert_eq!(device.errors(), [Status::ERROR]);
 }
 
