@@ -7,6 +7,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 const SCENARIO: &str = "NPU_TEST_SCENARIO";
+/// What a scenario prints at its end.
+const DONE: &str = "scenario done:";
 const LIBRARY: &str = "NPU_TEST_ROCR";
 
 /// Directories of this run, below cargo's own for tests.
@@ -30,32 +32,41 @@ pub fn root() -> &'static Path {
 
 /// Runs `scenario` in a process of its own, in which a ROCR is found, with these variables. At
 /// its end, everything has to be given back.
+#[track_caller]
 pub fn alone<F: FnOnce()>(variables: &[(&str, &str)], scenario: F) {
     run(variables, true, scenario);
 }
 
 /// The same, for what is left behind on purpose.
+#[track_caller]
 pub fn alone_and_untidy<F: FnOnce()>(variables: &[(&str, &str)], scenario: F) {
     run(variables, false, scenario);
 }
 
-fn run<F: FnOnce()>(variables: &[(&str, &str)], tidy: bool, scenario: F) {
+#[track_caller]
+fn run<F: FnOnce()>(variables: &[(&str, &str)], tidy: bool, body: F) {
     // "hsa::launches::name::{{closure}}".
     let name = std::any::type_name::<F>();
     let (_, name) = name.split_once("::").unwrap();
     let (name, _) = name.split_once("::{{").unwrap();
-    if std::env::var_os(SCENARIO).is_some_and(|scenario| scenario == name) {
-        scenario();
-        if tidy {
-            assert_nothing_is_left();
+    // A test may have several.
+    let line = std::panic::Location::caller().line().to_string();
+    if let Some(scenario) = std::env::var_os(SCENARIO) {
+        if scenario == *line || scenario == "any" {
+            body();
+            if tidy {
+                assert_nothing_is_left();
+            }
+            println!("{DONE} {line}");
         }
         return;
     }
     let mut command = command(name, &[]);
+    command.env(SCENARIO, &line);
     let output = command.envs(variables.iter().copied()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(
-        output.status.success() && text(&output.stdout).contains("1 passed"),
+        output.status.success() && text(&output.stdout).contains(&format!("{DONE} {line}\n")),
         "{name}: {}\n{}{}",
         output.status,
         text(&output.stdout),
@@ -63,7 +74,7 @@ fn run<F: FnOnce()>(variables: &[(&str, &str)], tidy: bool, scenario: F) {
     );
 }
 
-/// A process for the scenario of a test, as an argument of the `wrapper` if there is one.
+/// A process for the scenarios of a test, as an argument of the `wrapper` if there is one.
 pub fn command(name: &str, wrapper: &[&OsStr]) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut words = wrapper.iter().copied().chain([this.as_os_str()]);
@@ -82,7 +93,7 @@ pub fn command(name: &str, wrapper: &[&OsStr]) -> Command {
     }
     let library = root().join("lib").join(rocr_double::install::NAME);
     command
-        .env(SCENARIO, name)
+        .env(SCENARIO, "any")
         .env("ROCM_PATH", root())
         .env(LIBRARY, library);
     command

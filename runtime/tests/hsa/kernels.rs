@@ -252,9 +252,16 @@ pub fn packed(
     kernarg_size: u32,
     columns: u32,
 ) -> Vec<u8> {
+    let section = section(name, insts, pdi, kernarg_size, columns);
+    container(&[(arch, section)])
+}
+
+/// The section of such a kernel.
+pub fn section(name: &str, insts: &[u8], pdi: &[u8], kernarg_size: u32, columns: u32) -> Vec<u8> {
     let names = 48 + 44;
     let pool = names + name.len() as u32 + 1;
     let (insts_size, pdi_size) = (insts.len() as u32, pdi.len() as u32);
+    let pdi_offset = if pdi.is_empty() { 0 } else { pool + insts_size };
     let header = [
         0x4b45_4941,
         1,
@@ -273,7 +280,7 @@ pub fn packed(
         0,
         pool,
         insts_size,
-        pool + insts_size,
+        pdi_offset,
         pdi_size,
         kernarg_size,
         columns,
@@ -287,31 +294,47 @@ pub fn packed(
     for part in [name.as_bytes(), &[0], insts, pdi] {
         section.extend(part);
     }
-    container(arch, &section)
+    section
 }
 
-/// An ELF file with one section.
-pub fn container(name: &str, section: &[u8]) -> Vec<u8> {
-    let names = [b"\0.shstrtab\0", name.as_bytes(), &[0]].concat();
+/// An ELF file with these sections.
+pub fn container(sections: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut names = b"\0.shstrtab\0".to_vec();
+    let mut content = Vec::new();
+    let mut places = Vec::new();
+    for (name, section) in sections {
+        places.push((names.len(), 64 + content.len(), section.len()));
+        names.extend(name.bytes().chain([0]));
+        content.extend(section);
+    }
+    let header = |name: usize, kind: u64, offset: usize, size: usize| {
+        [
+            kind << 32 | name as u64,
+            0,
+            0,
+            offset as u64,
+            size as u64,
+            0,
+            1,
+            0,
+        ]
+    };
+    let mut headers = vec![[0; 8], header(1, 3, 64 + content.len(), names.len())];
+    headers.extend(
+        places
+            .iter()
+            .map(|&(name, offset, size)| header(name, 1, offset, size)),
+    );
+    content.extend(names);
+    content.resize(content.len().next_multiple_of(8), 0);
     let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\xe0\0\x01\0\0\0".to_vec();
     elf.resize(64, 0);
-    let start = (64 + names.len() + section.len()).next_multiple_of(8);
-    elf[0x28..0x30].copy_from_slice(&(start as u64).to_le_bytes());
+    elf[0x28..0x30].copy_from_slice(&(64 + content.len() as u64).to_le_bytes());
     elf[0x34] = 64;
     elf[0x3a] = 64;
-    elf[0x3c] = 3;
+    elf[0x3c] = headers.len() as u8;
     elf[0x3e] = 1;
-    elf.extend(&names);
-    elf.extend(section);
-    elf.resize(start, 0);
-    let header = |name: u64, kind: u64, offset: usize, size: usize| {
-        [kind << 32 | name, 0, 0, offset as u64, size as u64, 0, 1, 0]
-    };
-    let headers = [
-        [0; 8],
-        header(1, 3, 64, names.len()),
-        header(11, 1, 64 + names.len(), section.len()),
-    ];
+    elf.extend(content);
     elf.extend(headers.into_iter().flatten().flat_map(u64::to_le_bytes));
     elf
 }

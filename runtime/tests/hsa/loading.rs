@@ -39,7 +39,7 @@ fn what_is_no_hsaco_never_comes_to_rocr() {
         assert_eq!(fault(vec![]), HsacoFault::Stub);
         assert_eq!(fault(b"xclbin2\0".to_vec()), HsacoFault::NotElf);
         assert_eq!(
-            fault(kernels::container(".text", b"code")),
+            fault(kernels::container(&[(".text", b"code".to_vec())])),
             HsacoFault::NoSection
         );
         assert_eq!(
@@ -88,6 +88,32 @@ fn npu1_has_four_columns() {
         let error = Kernel::load(&device, &[image(5)], unary()).unwrap_err();
         assert!(error.to_string().contains("the device has 4"), "{error}");
     });
+}
+
+/// The section is that of the agent's arch, not the first one.
+#[test]
+fn an_hsaco_for_several_archs_is_loaded_by_its_own() {
+    const AGENTS: [(&str, &str, Npu); 2] =
+        [("aie2", "one", Npu::Npu1), ("aie2p", "two", Npu::Npu2)];
+    let load = || {
+        let device = device();
+        let sections = AGENTS.map(|(arch, name, npu)| {
+            let section = kernels::section(name, &[0; 8], b"PDI", 16, npu.columns());
+            (arch, section)
+        });
+        let bytes = kernels::container(&sections);
+        for (_, name, npu) in AGENTS {
+            let image = Image::Hsaco {
+                hsaco: Artifact::bytes(bytes.clone()),
+                kernel: name.into(),
+                compiled: Compiled::for_target(npu),
+            };
+            let loaded = Kernel::load(&device, &[image], unary());
+            assert_eq!(loaded.is_ok(), device.npu() == Some(npu), "{loaded:?}");
+        }
+    };
+    alone(&[], load);
+    alone(&[("ROCR_DOUBLE_AGENT", "aie2")], load);
 }
 
 #[test]
@@ -202,6 +228,39 @@ fn each_call_of_loading_is_named_and_undone_when_it_fails() {
                 panic!("{error}");
             };
             assert_eq!(error.call, call);
+            let counters = counters();
+            assert_eq!((counters.executables.live, counters.readers.live), (0, 0));
+        }
+        Kernel::load(&device, &[image_of(packed_with(1))], unary()).unwrap();
+    });
+}
+
+/// Whatever ROCR answers is told by number, name and text, and nothing is left of the attempt.
+#[test]
+fn every_status_of_loading_is_told_in_rocr_s_words() {
+    const STATUSES: [(u32, &str); 8] = [
+        (0x1003, "INVALID_ALLOCATION"),
+        (0x1008, "OUT_OF_RESOURCES"),
+        (0x100d, "INCOMPATIBLE_ARGUMENTS"),
+        (0x1010, "INVALID_CODE_OBJECT"),
+        (0x1012, "FROZEN_EXECUTABLE"),
+        (0x1014, "VARIABLE_ALREADY_DEFINED"),
+        (0x1015, "VARIABLE_UNDEFINED"),
+        (0x1021, "INVALID_CODE_OBJECT_READER"),
+    ];
+    let failures: Vec<String> = (1..)
+        .zip(STATUSES)
+        .map(|(n, (status, _))| format!("hsa_executable_load_agent_code_object@{n}={status}"))
+        .collect();
+    alone(&[("ROCR_DOUBLE_FAIL", &failures.join(","))], || {
+        let device = device();
+        for (status, name) in STATUSES {
+            let text = load(packed_with(1)).to_string();
+            assert!(text.contains(&format!("{status:#x}")), "{text}");
+            assert!(
+                text.contains(&format!("HSA_STATUS_ERROR_{name}: ")),
+                "{text}"
+            );
             let counters = counters();
             assert_eq!((counters.executables.live, counters.readers.live), (0, 0));
         }

@@ -57,6 +57,23 @@ fn a_refused_packet_is_told_with_its_status() {
     });
 }
 
+/// What the doorbell refuses, and what a device reports.
+#[test]
+fn every_status_of_a_launch_is_told_in_rocr_s_words() {
+    alone(&[("ROCR_DOUBLE_DISPATCH", "1=refuse:0x1003")], || {
+        assert_lost(&add(&device()), &["0x1003", "INVALID_ALLOCATION"]);
+    });
+    alone(&[("ROCR_DOUBLE_DISPATCH", "1=refuse:0x1008")], || {
+        assert_lost(&add(&device()), &["0x1008", "OUT_OF_RESOURCES"]);
+    });
+    alone(&[("ROCR_DOUBLE_DISPATCH", "1=error:0x1016")], || {
+        assert_lost(&add(&device()), &["0x1016", "EXCEPTION"]);
+    });
+    alone(&[("ROCR_DOUBLE_DISPATCH", "1=error:0x1026")], || {
+        assert_lost(&add(&device()), &["0x1026", "FATAL"]);
+    });
+}
+
 /// The driver ends what makes no progress; the doorbell does not return before that.
 #[test]
 fn a_device_that_hangs_is_lost_when_the_driver_gives_up() {
