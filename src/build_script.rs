@@ -291,7 +291,6 @@ fn rerun_if_changed(cargo: &mut dyn Write, path: &Path) -> Result<(), ScriptErro
 /// A launcher whose artifact is empty: the right types, and nothing to run.
 fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
     let understood = Understood::new(request)?;
-    let target = request.target.or_else(|| understood.module.target_hint());
     let nothing = Digest::of("");
     let mut files = Vec::new();
     let kernels = understood.kernels.iter().map(|kernel| {
@@ -299,12 +298,13 @@ fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
         files.push((out_dir.join(&file), Vec::new()));
         launcher::Kernel {
             signature: kernel.signature.clone(),
-            target: target.map_or_else(|| "stub".to_owned(), |target| target.to_string()),
             key: nothing,
-            artifact: launcher::Artifact {
-                file,
-                digest: nothing,
-            },
+            images: vec![launcher::Image::Object {
+                object: launcher::Artifact {
+                    file,
+                    digest: nothing,
+                },
+            }],
         }
     });
     let launcher_request = launcher::Request {

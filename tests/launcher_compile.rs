@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use npu_build::launcher::{self, Locate};
+use npu_build::launcher::{self, Image, Locate};
 
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod launcher_matrix;
@@ -83,7 +83,9 @@ fn write_crate(directory: &Path) {
         if request.locate == Locate::Embed {
             for kernel in &request.kernels {
                 let bytes = matrix::artifact_bytes(&kernel.signature.name);
-                fs::write(generated.join(&kernel.artifact.file), bytes).unwrap();
+                for artifact in kernel.images.iter().flat_map(Image::artifacts) {
+                    fs::write(generated.join(&artifact.file), &bytes).unwrap();
+                }
             }
         }
         let include = format!("include!(\"generated/{name}.rs\");");

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use npu_build::launcher::{self, Error, Kernel, Locate, Request};
+use npu_build::launcher::{self, Artifact, Error, Image, Kernel, Locate, Request};
 use npu_runtime::{Direction, ElementType, Parameter};
 
 #[allow(dead_code, reason = "the other tests use the rest")]
@@ -38,8 +38,7 @@ fn a_kernel_of_the_aie_level_in_a_directory() {
         matrix::ranked("in", ElementType::I32, &[Some(4096)], Direction::In),
         matrix::ranked("out", ElementType::I32, &[Some(4096)], Direction::Out),
     ];
-    let mut kernel = matrix::kernel("main:sequence", false, parameters);
-    kernel.target = "npu2".to_owned();
+    let kernel = matrix::kernel("main:sequence", false, parameters);
     let request = matrix::request(vec![kernel], Locate::Directory);
     insta::assert_snapshot!("launcher_sequence", launcher::render(&request).unwrap());
 }
@@ -233,7 +232,11 @@ fn scalars_without_a_rust_type_are_refused() {
 fn an_artifact_outside_the_launchers_directory_is_refused() {
     for file in ["", "..", "a/b.so", "/etc/passwd", "..\\b.so"] {
         let mut kernel = matrix::vecadd();
-        kernel.artifact.file = file.to_owned();
+        let object = Artifact {
+            file: file.to_owned(),
+            digest: kernel.key,
+        };
+        kernel.images = vec![Image::Object { object }];
         let request = matrix::request(vec![kernel], Locate::Embed);
         assert!(
             matches!(launcher::check(&request), Err(Error::ArtifactFile { .. })),

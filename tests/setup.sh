@@ -12,17 +12,13 @@ has_llvm() {
     command -v mlir-opt mlir-translate clang >/dev/null 2>&1
 }
 
-# A program, or a package of headers.
-has() {
-    case "$1" in
-        uuid-dev) [ -e /usr/include/uuid/uuid.h ] ;;
-        *) command -v "$1" >/dev/null 2>&1 ;;
-    esac
-}
-
+# Programs by their names, libraries and headers by those of their packages.
 missing=()
 for name in "$@"; do
-    has "$name" || missing+=("$name")
+    case $name in
+    lib* | *-dev) dpkg -s "$name" >/dev/null 2>&1 || missing+=("$name") ;;
+    *) command -v "$name" >/dev/null 2>&1 || missing+=("$name") ;;
+    esac
 done
 
 if ! has_llvm || [ ${#missing[@]} -gt 0 ]; then

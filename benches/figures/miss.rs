@@ -1,12 +1,11 @@
 //! A miss beside its tools, run by hand.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use npu_build::plan::{Prepared, Session};
-use npu_build::step::{self, Argument, Step, Work};
+use npu_build::step::{self, Step, Work};
 
 use crate::measure::{alternate, run};
 use crate::scene::{Scene, request};
@@ -23,11 +22,11 @@ pub fn miss(scene: &Scene, table: &mut Table) {
     }
     let session: Session = scene.session();
     let prepared = Prepared::new(&request).unwrap();
-    let step = session.compile_step(&prepared, &request).unwrap();
+    let step = session.first_step(&prepared, &request).unwrap();
     let by_hand = scene.path().join("by-hand");
     fs::create_dir_all(&by_hand).unwrap();
     for input in &step.inputs {
-        fs::write(by_hand.join(input.name), &input.bytes).unwrap();
+        fs::write(by_hand.join(&*input.name), input.read().unwrap()).unwrap();
     }
     let mut tools = commands(&step, &by_hand);
     let mut ours = scene.npu_build(&["compile", "vecadd.mlir", "--target", "cpu", "--refresh"]);
@@ -57,18 +56,12 @@ fn commands(step: &Step, directory: &Path) -> Vec<Command> {
 }
 
 fn by_hand(command: &step::Command, step: &Step, directory: &Path) -> Command {
-    let mut by_hand = Command::new(&command.tool.path);
+    let invocation = command.invocation(step, directory);
+    let mut by_hand = Command::new(&invocation.program);
     by_hand
-        .args(command.arguments.iter().map(|argument| match argument {
-            Argument::Text(text) => OsString::from(text),
-            Argument::Tool(prefix, tool) => {
-                let mut text = OsString::from(prefix);
-                text.push(&tool.path);
-                text
-            }
-        }))
+        .args(&invocation.arguments)
         .current_dir(directory)
         .env_clear()
-        .envs(step.environment.iter().map(|(name, value)| (name, value)));
+        .envs(invocation.environment);
     by_hand
 }

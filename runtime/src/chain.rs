@@ -28,6 +28,23 @@ impl fmt::Debug for Launch<'_> {
 ///
 /// The memory of a chain is borrowed as long as launches may still be run. Where one launch writes
 /// what another one reads, give both a [`Shared`](crate::Shared) of the buffer.
+///
+/// ```no_run
+/// # use npu_runtime::{Arg, Chain, Device, Error, Grid, Kernel, Runtime};
+/// # fn steps(step: &Kernel, input: &[f32]) -> Result<(), Error> {
+/// let device = Device::from_env()?;
+/// let mut state = device.buffer_from(input)?;
+/// let shared = state.share();
+/// let mut chain = Chain::new(&device);
+/// for _ in 0..1000 {
+///     chain.push(step.bind(Grid::ONE, [shared.input(), shared.output()])?)?;
+/// }
+/// chain.run()?;
+/// drop(chain);
+/// println!("{:?}", state);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Chain<'a> {
     device: Device,

@@ -34,7 +34,7 @@ pub enum Error {
         /// What was asked for.
         name: Box<str>,
     },
-    /// This version has no backend for the runtime.
+    /// There is no backend for the runtime: not on this system, or not in this version.
     NotSupported {
         /// The runtime.
         runtime: Runtime,
@@ -235,6 +235,9 @@ impl fmt::Display for Error {
             Self::UnknownNpu { name } => {
                 write!(f, "there is no NPU `{name}`; known ones: npu1, npu2")
             }
+            Self::NotSupported {
+                runtime: Runtime::Hsa,
+            } => f.write_str("hsa needs ROCR, which there is for Linux only"),
             Self::NotSupported { runtime } => write!(
                 f,
                 "this version of npu-runtime ({}) has no backend for {runtime}",

@@ -306,7 +306,7 @@ pub fn pack(
     unloadable: Unloadable,
 ) -> Result<Packed, PackFault> {
     let inputs = Inputs::read(specs)?;
-    let kernels = inputs.kernels(specs)?;
+    let kernels = kernels(specs, |path| inputs.get(path))?;
     let (image, refused) = section(arch, &kernels, unloadable)?;
     let replacement = Replacement::begin(hsaco)?;
     let container = match replacement.existing() {
@@ -324,6 +324,24 @@ pub fn pack(
         refused,
         kernels: kernels.into_iter().map(|kernel| kernel.name).collect(),
     })
+}
+
+/// Packs `specs` into a new hsaco. The files that they name are those that `read` gives.
+///
+/// # Errors
+/// See [`PackFault`]; what ROCR would refuse is refused.
+pub fn pack_fresh<'a>(
+    arch: Arch,
+    specs: &[Spec],
+    read: impl Fn(&Path) -> &'a [u8],
+) -> Result<Vec<u8>, PackFault> {
+    let kernels = kernels(specs, read)?;
+    let (image, _) = section(arch, &kernels, Unloadable::Refuse)?;
+    let mut bytes = Vec::new();
+    let written = Container::fresh(arch, &image).write_to(&mut bytes);
+    // A vector takes whatever memory can hold.
+    debug_assert!(written.is_ok());
+    Ok(bytes)
 }
 
 /// The files that specs name, each opened once.
@@ -348,45 +366,35 @@ impl Inputs {
     fn get(&self, path: &Path) -> &[u8] {
         self.0.get(path).map_or(&[], |bytes| bytes)
     }
+}
 
-    fn kernels(&self, specs: &[Spec]) -> Result<Vec<Kernel<'_>>, PackFault> {
-        let mut kernels = Vec::new();
-        for spec in specs {
-            let (kernarg_size, columns) = (spec.kernarg_size, spec.columns);
-            match &spec.source {
-                Source::Elf { path } => kernels.extend(
-                    Kernel::of_elf(self.get(path), kernarg_size, columns)
-                        .map_err(|fault| input(path, fault))?,
-                ),
-                Source::Pdi { name, insts, pdi } => {
-                    let columns = agreed(columns, None).map_err(|fault| input(insts, fault))?;
-                    let pdi = pdi.as_ref().map_or(&[][..], |pdi| self.get(pdi));
-                    kernels.push(Kernel::of_pdi(
-                        name,
-                        self.get(insts),
-                        pdi,
-                        kernarg_size,
-                        columns,
-                    ));
-                }
-                Source::Xclbin {
-                    name,
-                    insts,
-                    xclbin,
-                } => kernels.push(
-                    Kernel::of_xclbin(
-                        name,
-                        self.get(xclbin),
-                        self.get(insts),
-                        kernarg_size,
-                        columns,
-                    )
-                    .map_err(|fault| input(xclbin, fault))?,
-                ),
+fn kernels<'a>(
+    specs: &[Spec],
+    read: impl Fn(&Path) -> &'a [u8],
+) -> Result<Vec<Kernel<'a>>, PackFault> {
+    let mut kernels = Vec::new();
+    for spec in specs {
+        let (kernarg, columns) = (spec.kernarg_size, spec.columns);
+        match &spec.source {
+            Source::Elf { path } => kernels.extend(
+                Kernel::of_elf(read(path), kernarg, columns).map_err(|fault| input(path, fault))?,
+            ),
+            Source::Pdi { name, insts, pdi } => {
+                let columns = agreed(columns, None).map_err(|fault| input(insts, fault))?;
+                let pdi = pdi.as_ref().map_or(&[][..], |pdi| read(pdi));
+                kernels.push(Kernel::of_pdi(name, read(insts), pdi, kernarg, columns));
             }
+            Source::Xclbin {
+                name,
+                insts,
+                xclbin,
+            } => kernels.push(
+                Kernel::of_xclbin(name, read(xclbin), read(insts), kernarg, columns)
+                    .map_err(|fault| input(xclbin, fault))?,
+            ),
         }
-        Ok(kernels)
     }
+    Ok(kernels)
 }
 
 fn input(path: &Path, fault: InputFault) -> PackFault {

@@ -77,12 +77,83 @@ pub enum Locate {
 pub struct Kernel {
     /// The kernel's name in the MLIR and its arguments.
     pub signature: npu_runtime::Signature,
-    /// The target that it was compiled for, as `--target` spells it.
-    pub target: String,
-    /// The key of the step that made the artifact.
+    /// The key of the step that made the first image.
     pub key: Digest,
-    /// What the launcher loads.
-    pub artifact: Artifact,
+    /// Its compiled forms, at least one; a device loads the first that fits it.
+    pub images: Vec<Image>,
+}
+
+/// A kernel in one compiled form: what becomes an [`npu_runtime::Image`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Image {
+    /// For cpu: a shared object.
+    Object {
+        /// The object.
+        object: Artifact,
+    },
+    /// For hsa: a kernel of an hsaco.
+    Hsaco {
+        /// The hsaco.
+        hsaco: Artifact,
+        /// The kernel's name in it.
+        kernel: String,
+        /// What it was compiled for.
+        compiled: Compiled,
+    },
+    /// For xrt: a kernel of a full ELF.
+    FullElf {
+        /// The full ELF.
+        elf: Artifact,
+        /// The kernel's name in it.
+        kernel: String,
+        /// What it was compiled for.
+        compiled: Compiled,
+    },
+    /// For xrt: a kernel of an xclbin.
+    Xclbin {
+        /// The xclbin.
+        xclbin: Artifact,
+        /// The instruction stream.
+        insts: Artifact,
+        /// The kernel's name in the xclbin.
+        kernel: String,
+        /// What it was compiled for.
+        compiled: Compiled,
+    },
+}
+
+/// What an image for an NPU was compiled for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compiled {
+    /// The target, as `--target` spells it.
+    pub target: String,
+    /// The grid that is part of the instructions, if the kernel has one.
+    pub grid: Option<[u32; 3]>,
+}
+
+impl Image {
+    /// The target that it was compiled for, as `--target` spells it.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        match self {
+            Self::Object { .. } => "cpu",
+            Self::Hsaco { compiled, .. }
+            | Self::FullElf { compiled, .. }
+            | Self::Xclbin { compiled, .. } => &compiled.target,
+        }
+    }
+
+    /// The files that it consists of.
+    pub fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
+        let (first, second) = match self {
+            Self::Object { object: file }
+            | Self::Hsaco { hsaco: file, .. }
+            | Self::FullElf { elf: file, .. } => (file, None),
+            Self::Xclbin { xclbin, insts, .. } => (xclbin, Some(insts)),
+        };
+        std::iter::once(first).chain(second)
+    }
 }
 
 /// A compiled kernel, as a file beside the launcher.
@@ -195,12 +266,13 @@ fn modules(request: &Request) -> Result<Vec<Module<'_>>, Error> {
                 module: name.to_string(),
             });
         }
-        let file = &kernel.artifact.file;
-        if file.is_empty() || file == "." || file == ".." || file.contains(['/', '\\', '\0']) {
-            return Err(Error::ArtifactFile {
-                kernel: kernel.signature.name.to_string(),
-                file: file.clone(),
-            });
+        for Artifact { file, .. } in kernel.images.iter().flat_map(Image::artifacts) {
+            if file.is_empty() || file == "." || file == ".." || file.contains(['/', '\\', '\0']) {
+                return Err(Error::ArtifactFile {
+                    kernel: kernel.signature.name.to_string(),
+                    file: file.clone(),
+                });
+            }
         }
         modules.push(Module {
             kernel,

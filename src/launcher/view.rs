@@ -8,7 +8,7 @@ use tera::{Context, Tera};
 
 use super::api::{Form, Parameter};
 use super::layout::{self, Expr};
-use super::{Error, Locate, Module, TEMPLATE, docs, text};
+use super::{Error, Image, Locate, Module, TEMPLATE, docs, text};
 
 const RESULT: &str = "::core::result::Result<(), ::npu_runtime::Error>";
 
@@ -90,15 +90,18 @@ impl View {
         let Module { kernel, name, api } = module;
         let signature = &kernel.signature;
         let table = docs::table(&api.parameters);
-        let digest = kernel.artifact.digest.as_bytes();
+        let artifact = kernel.images.iter().flat_map(Image::artifacts).next();
+        let digest = artifact.map(|artifact| *artifact.digest.as_bytes());
+        let digest = digest.unwrap_or_default();
+        let target = kernel.images.first().map_or("", Image::target);
         let digest: Vec<String> = digest.iter().map(|byte| format!("{byte:#04x}")).collect();
-        let artifact = text::literal(&kernel.artifact.file);
+        let artifact = text::literal(artifact.map_or("", |artifact| &artifact.file));
         let is_struct = api.form == Form::Struct;
         Self {
             name: name.to_string(),
             kernel: text::line(&signature.name),
             kernel_code: text::code(&signature.name),
-            target_code: text::code(&kernel.target),
+            target_code: text::code(target),
             key: kernel.key.to_string(),
             fence: text::fence(table.iter().map(String::as_str)),
             table,
@@ -107,7 +110,7 @@ impl View {
                 "pub const NAME: &str",
                 &text::literal(&signature.name),
             ),
-            target: text::literal(&kernel.target),
+            target: text::literal(target),
             embedded: (locate == Locate::Embed).then(|| embedded(&artifact)),
             artifact,
             digest: layout::fill(8, &digest),

@@ -14,11 +14,12 @@ use std::sync::{Arc, LazyLock};
 
 use npu_runtime::Signature;
 
+use super::check::Check;
 use super::material::Value;
 use super::{Argument, Command, Input, Kind, Origin, Output, Step, Work};
 use crate::kernel::rename;
 use crate::kernel::types::Type;
-use crate::toolchain::{Llvm, Tool};
+use crate::toolchain::{Companions, Llvm, Tool};
 pub use call::UnsupportedArgument;
 
 /// Raised when the same inputs would give another object: another pass list, other flags that are
@@ -131,6 +132,7 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         kind: Kind::Compile,
         version: VERSION,
         subject: request.signature.name.to_string(),
+        source: Some(request.origin.path.clone()),
         target: "cpu",
         inputs: vec![
             source.from_user(request.origin.clone()),
@@ -139,6 +141,7 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         ],
         // Messages in English, temporary files in the work directory.
         environment: vec![("LC_ALL", "C".into()), ("TMPDIR", ".".into())],
+        companions: Companions::default(),
         facts,
         work: Work::Commands(commands(request)),
         outputs: outputs(request.keep_intermediates),
@@ -251,20 +254,9 @@ fn not_lowered(printed: &str) -> Option<String> {
 }
 
 fn outputs(keep_intermediates: bool) -> Vec<Output> {
-    let text = |name| Output {
-        name,
-        validate: |bytes| {
-            std::str::from_utf8(bytes)
-                .map(drop)
-                .map_err(|error| format!("not text: {error}"))
-        },
-    };
-    let mut outputs = vec![Output {
-        name: OBJECT,
-        validate: |bytes| npu_runtime::check_cpu_object(bytes).map_err(|fault| fault.to_string()),
-    }];
+    let mut outputs = vec![Output::new(OBJECT, Check::CpuObject)];
     if keep_intermediates {
-        outputs.extend([text(DIALECT), text(IR)]);
+        outputs.extend([DIALECT, IR].map(|name| Output::new(name, Check::Text)));
     }
     outputs
 }

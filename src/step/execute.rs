@@ -3,18 +3,24 @@
 //! The directory is empty at first; inputs are written into it, outputs are read out of it. Exit
 //! status 0 is not taken for success: every declared output must be there and pass its validator.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::retell::retell;
-use super::run::{Invocation, RunError, Runner};
-use super::{Argument, Command, NativeWork, Output, Step, Work};
+use super::run::{Invocation, RunError, Runner, quoted};
+use super::{
+    Argument, Command, Input, Loaded, Name, NativeWork, Output, PROGRAMS, Step, WORK_DIRECTORY,
+    Work,
+};
 use crate::digest::Digest;
+use crate::toolchain::Companions;
 
 /// How many of a tool's last lines an error repeats.
 const TAIL_LINES: usize = 20;
@@ -38,7 +44,7 @@ pub struct Produced {
 #[derive(Debug)]
 pub struct ProducedFile {
     /// The declared name.
-    pub name: &'static str,
+    pub name: Name,
     /// Bytes.
     pub size: u64,
     /// Of the content.
@@ -74,6 +80,16 @@ pub enum ExecuteError {
         subject: String,
         /// The tool.
         tool: PathBuf,
+    },
+    /// An input is not what it was any more.
+    #[error("{subject}: can't read {} any more: {source}", path.display())]
+    Input {
+        /// What was worked on.
+        subject: String,
+        /// The input.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
     },
     /// A signal said to stop.
     #[error("interrupted")]
@@ -124,13 +140,97 @@ pub fn execute(
     match &step.work {
         Work::Native(function) => native(step, *function, directory),
         Work::Commands(commands) => {
-            for input in &step.inputs {
-                let path = directory.join(input.name);
-                fs::write(&path, &input.bytes).map_err(|source| unusable(&path, source))?;
-            }
-            run_commands(step, commands, directory, runner, observe)
+            let place = Place::of(step, directory)?;
+            stage(step, place.path())?;
+            run_commands(step, commands, &place, directory, runner, observe)
         }
     }
+}
+
+/// Where the commands run. Build scripts of bootgen and linker scripts can't quote a space, so that
+/// tools which write some need a path without any.
+enum Place<'a> {
+    Given(&'a Path),
+    Elsewhere(tempfile::TempDir),
+}
+
+impl<'a> Place<'a> {
+    fn of(step: &Step, directory: &'a Path) -> Result<Self, ExecuteError> {
+        let is_plain = |path: &Path| !path.as_os_str().as_encoded_bytes().contains(&b' ');
+        if step.companions == Companions::default() || is_plain(directory) {
+            return Ok(Self::Given(directory));
+        }
+        let parent = std::env::temp_dir();
+        if !is_plain(&parent) {
+            return Ok(Self::Given(directory));
+        }
+        tempfile::Builder::new()
+            .prefix("npu-build-")
+            .tempdir_in(&parent)
+            .map(Self::Elsewhere)
+            .map_err(|source| unusable(&parent, source))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Elsewhere(directory) => directory.path(),
+        }
+    }
+}
+
+/// Writes the inputs, and the programs that are found by `PATH`.
+fn stage(step: &Step, directory: &Path) -> Result<(), ExecuteError> {
+    let make = |path: &Path| match path.parent() {
+        Some(parent) if parent != directory => fs::create_dir_all(parent),
+        _ => Ok(()),
+    };
+    for input in &step.inputs {
+        let path = directory.join(&*input.name);
+        let bytes = load(step, input)?;
+        make(&path)
+            .and_then(|()| fs::write(&path, bytes))
+            .map_err(|source| unusable(&path, source))?;
+    }
+    for output in &step.outputs {
+        let path = directory.join(output.made_as());
+        make(&path).map_err(|source| unusable(&path, source))?;
+    }
+    for (name, tool) in &step.companions.on_path {
+        let path = directory.join(PROGRAMS).join(name);
+        make(&path)
+            .and_then(|()| stand_in(&tool.path, &path))
+            .map_err(|source| unusable(&path, source))?;
+    }
+    Ok(())
+}
+
+/// Lets the program at `tool` be found at `path`. A script may look for its own installation by the
+/// name under which it was called, so it is called by its own.
+fn stand_in(tool: &Path, path: &Path) -> io::Result<()> {
+    let mut start = [0; 2];
+    let is_script = File::open(tool)?.read_exact(&mut start).is_ok() && start == *b"#!";
+    if !is_script {
+        return std::os::unix::fs::symlink(tool, path);
+    }
+    let script = format!(
+        "#!/bin/sh\nexec {} \"$@\"\n",
+        quoted(&tool.to_string_lossy())
+    );
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o755)
+        .open(path)?;
+    file.write_all(script.as_bytes())
+}
+
+fn load<'a>(step: &Step, input: &'a Input) -> Result<Cow<'a, [u8]>, ExecuteError> {
+    input.read().map_err(|source| ExecuteError::Input {
+        subject: step.about(),
+        path: input.path().unwrap_or(Path::new(&*input.name)).to_owned(),
+        source,
+    })
 }
 
 fn unusable(path: &Path, source: io::Error) -> ExecuteError {
@@ -143,10 +243,17 @@ fn unusable(path: &Path, source: io::Error) -> ExecuteError {
 fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produced, ExecuteError> {
     let started = Instant::now();
     let refuse = |reason| ExecuteError::Native {
-        subject: step.subject.clone(),
+        subject: step.about(),
         reason,
     };
-    let made = function(&step.inputs).map_err(refuse)?;
+    let mut loaded = Vec::with_capacity(step.inputs.len());
+    for input in &step.inputs {
+        loaded.push(Loaded {
+            name: &input.name,
+            bytes: load(step, input)?,
+        });
+    }
+    let made = function(&loaded).map_err(refuse)?;
     if made.len() != step.outputs.len() {
         return Err(refuse(format!(
             "the {} step made {} files instead of {}",
@@ -157,12 +264,12 @@ fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produce
     }
     let mut outputs = Vec::with_capacity(made.len());
     for (output, bytes) in step.outputs.iter().zip(made) {
-        (output.validate)(&bytes)
-            .map_err(|problem| refuse(format!("{}: {problem}", output.name)))?;
-        let path = directory.join(output.name);
+        let check = output.check.content(&bytes, directory);
+        check.map_err(|problem| refuse(format!("{}: {problem}", output.name)))?;
+        let path = directory.join(&*output.name);
         fs::write(&path, &bytes).map_err(|source| unusable(&path, source))?;
         outputs.push(ProducedFile {
-            name: output.name,
+            name: output.name.clone(),
             size: bytes.len() as u64,
             digest: Digest::of(&bytes),
         });
@@ -177,6 +284,7 @@ fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produce
 fn run_commands(
     step: &Step,
     commands: &[Command],
+    place: &Place<'_>,
     directory: &Path,
     runner: &Runner,
     observe: &dyn Fn(&Invocation),
@@ -192,7 +300,7 @@ fn run_commands(
     let mut durations = Vec::with_capacity(commands.len());
     let mut last = None;
     for command in commands {
-        let invocation = command.invocation(step);
+        let invocation = command.invocation(step, place.path());
         observe(&invocation);
         writeln!(log, "$ {}", command.in_key().join(" "))
             .map_err(|source| unusable(&log_path, source))?;
@@ -201,7 +309,7 @@ fn run_commands(
             .map_err(|source| unusable(&log_path, source))?
             .len();
         let start = Instant::now();
-        let result = runner.run(&invocation, directory, &log);
+        let result = runner.run(&invocation, place.path(), &log);
         durations.push((command.tool.name, start.elapsed()));
         let started = Started {
             command,
@@ -215,8 +323,11 @@ fn run_commands(
     }
     let mut outputs = Vec::with_capacity(step.outputs.len());
     for output in &step.outputs {
-        match collect(output, directory) {
-            Ok(file) => outputs.push(file),
+        match collect(output, place.path()) {
+            Ok(file) => {
+                deliver(output, place, directory).map_err(|source| unusable(directory, source))?;
+                outputs.push(file);
+            }
             Err(problem) => {
                 let Some(started) = &last else {
                     return Err(unusable(directory, io::ErrorKind::NotFound.into()));
@@ -233,32 +344,47 @@ fn run_commands(
     })
 }
 
+/// Brings an output to where the declared name says.
+fn deliver(output: &Output, place: &Place<'_>, directory: &Path) -> io::Result<()> {
+    let (made, named) = (
+        place.path().join(output.made_as()),
+        directory.join(&*output.name),
+    );
+    match place {
+        Place::Given(_) if made == named => Ok(()),
+        Place::Given(_) => fs::rename(made, named),
+        Place::Elsewhere(_) => fs::copy(made, named).map(drop),
+    }
+}
+
 /// Reads and validates one output.
 fn collect(output: &Output, directory: &Path) -> Result<ProducedFile, String> {
-    let path = directory.join(output.name);
+    let name = output.made_as();
+    let path = directory.join(name);
     let metadata = fs::symlink_metadata(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => format!("made no {}", output.name),
-        _ => format!("{} can't be read: {error}", output.name),
+        io::ErrorKind::NotFound => format!("made no {name}"),
+        _ => format!("{name} can't be read: {error}"),
     })?;
     if !metadata.is_file() {
-        return Err(format!("{} is not a regular file", output.name));
+        return Err(format!("{name} is not a regular file"));
     }
-    let bytes =
-        fs::read(&path).map_err(|error| format!("{} can't be read: {error}", output.name))?;
+    let bytes = fs::read(&path).map_err(|error| format!("{name} can't be read: {error}"))?;
     if bytes.is_empty() {
-        return Err(format!("{} is empty", output.name));
+        return Err(format!("{name} is empty"));
     }
-    (output.validate)(&bytes)
-        .map_err(|problem| format!("{} is damaged: {problem}", output.name))?;
+    (output.check.content(&bytes, directory))
+        .map_err(|problem| format!("{name} is damaged: {problem}"))?;
     Ok(ProducedFile {
-        name: output.name,
+        name: output.name.clone(),
         size: bytes.len() as u64,
         digest: Digest::of(&bytes),
     })
 }
 
 impl Command {
-    fn invocation(&self, step: &Step) -> Invocation {
+    /// The command line and environment with which it runs in `directory`.
+    #[must_use]
+    pub fn invocation(&self, step: &Step, directory: &Path) -> Invocation {
         let arguments = self.arguments.iter().map(|argument| match argument {
             Argument::Text(text) => OsString::from(text),
             Argument::Tool(prefix, tool) => {
@@ -266,11 +392,26 @@ impl Command {
                 text.push(&tool.path);
                 text
             }
+            Argument::Installation(prefix, _, path) => {
+                let mut text = OsString::from(prefix);
+                text.push(path);
+                text
+            }
+        });
+        let environment = step.environment.iter().map(|(name, value)| {
+            let mut text = OsString::new();
+            for (index, part) in value.split(WORK_DIRECTORY).enumerate() {
+                if index > 0 {
+                    text.push(directory);
+                }
+                text.push(part);
+            }
+            (*name, text)
         });
         Invocation {
             program: self.tool.path.clone(),
             arguments: arguments.collect(),
-            environment: step.environment.clone(),
+            environment: environment.collect(),
         }
     }
 }
@@ -311,15 +452,16 @@ impl Started<'_> {
         let lines: Vec<_> = printed.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL_LINES)..]
             .iter()
-            .map(|line| match line.char_indices().nth(LINE_LIMIT) {
-                Some((at, _)) => format!("{}…", &line[..at]),
-                None => (*line).to_owned(),
+            .map(|line| {
+                let line = settled(line);
+                match line.char_indices().nth(LINE_LIMIT) {
+                    Some((at, _)) => format!("{}…", &line[..at]),
+                    None => line,
+                }
             })
             .collect();
         ExecuteError::Tool(Box::new(ToolFailure {
-            subject: step
-                .source()
-                .map_or_else(|| step.subject.clone(), |path| path.display().to_string()),
+            subject: step.about(),
             cause,
             explanation,
             unusable,
@@ -331,6 +473,19 @@ impl Started<'_> {
             log_path: None,
         }))
     }
+}
+
+/// What a terminal shows of a line in the end: what progress has overwritten is gone, and so are
+/// the sequences that do it.
+fn settled(line: &str) -> String {
+    let last = line.trim_end_matches('\r').rsplit('\r').next();
+    let mut parts = last.unwrap_or(line).split("\x1b[");
+    let mut settled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| ('@'..='~').contains(&c));
+        settled.push_str(end.map_or("", |end| &part[end + 1..]));
+    }
+    settled
 }
 
 /// The log so far; of a long one its beginning and its end. Reading never fails a build.
@@ -355,4 +510,24 @@ fn read_log(log: &mut File) -> String {
         length - LOG_LIMIT,
         String::from_utf8_lossy(&tail)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settled;
+
+    #[test]
+    fn a_line_is_shown_as_a_terminal_leaves_it() {
+        for (line, expected) in [
+            ("plain", "plain"),
+            ("\r\x1b[2K[1] input.mlir\r\x1b[2K[2] aie.elf", "[2] aie.elf"),
+            ("\x1b[1;31merror:\x1b[0m no", "error: no"),
+            ("windows\r", "windows"),
+            ("cut \x1b[", "cut "),
+            ("cut \x1b[12", "cut "),
+            ("", ""),
+        ] {
+            assert_eq!(settled(line), expected);
+        }
+    }
 }

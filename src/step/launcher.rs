@@ -3,9 +3,11 @@
 //! The request is serialised, and that text is the step's input: what is rendered depends on
 //! nothing else but the template and the code that fills it, whose revision is a fact of the key.
 
+use super::check::Check;
 use super::material::Value;
-use super::{Input, Kind, Output, Step, Work};
+use super::{Input, Kind, Loaded, Output, Step, Work};
 use crate::launcher::{self, Request};
+use crate::toolchain::Companions;
 
 /// Raised when the same request and revision would give another text.
 const VERSION: u32 = 1;
@@ -28,26 +30,21 @@ pub fn launcher(
         kind: Kind::Launcher,
         version: VERSION,
         subject: subject.to_owned(),
+        source: None,
         target,
         inputs: vec![Input::new("request.json", request)],
         environment: Vec::new(),
+        companions: Companions::default(),
         facts: vec![(
             "revision",
             Value::Text(format!("{:016x}", launcher::REVISION)),
         )],
         work: Work::Native(render),
-        outputs: vec![Output {
-            name: SOURCE,
-            validate: |bytes| {
-                std::str::from_utf8(bytes)
-                    .map(drop)
-                    .map_err(|error| error.to_string())
-            },
-        }],
+        outputs: vec![Output::new(SOURCE, Check::Text)],
     })
 }
 
-fn render(inputs: &[Input]) -> Result<Vec<Vec<u8>>, String> {
+fn render(inputs: &[Loaded<'_>]) -> Result<Vec<Vec<u8>>, String> {
     let request = inputs.first().map_or(&[][..], |input| &input.bytes);
     let request: Request = serde_json::from_slice(request).map_err(|error| error.to_string())?;
     let text = launcher::render(&request).map_err(|error| error.to_string())?;

@@ -5,22 +5,36 @@
 //! that directory, and work done in process is a plain `fn` that sees the inputs' bytes. So nothing
 //! can change a result without changing the key.
 
+pub mod check;
 pub mod cpu;
 pub mod execute;
 pub mod launcher;
 pub mod material;
+pub mod npu;
 mod retell;
 pub mod run;
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::kernel::canonical::Canonical;
-use crate::toolchain::Tool;
+use crate::toolchain::{Companions, Tool};
+use check::Check;
 use material::{Material, Value};
+
+/// A file's name in a work directory or an entry.
+pub type Name = Cow<'static, str>;
+
+/// Stands for the absolute path of the work directory in a value of a step's environment.
+pub const WORK_DIRECTORY: &str = "{work}";
+/// Where in the work directory the programs are that commands find by `PATH`.
+pub const PROGRAMS: &str = "npu-build/bin";
 
 /// One pure function: from its key material to its outputs.
 #[derive(Clone, Debug)]
@@ -31,12 +45,17 @@ pub struct Step {
     pub version: u32,
     /// The kernel, for messages and listings; not in the key.
     pub subject: String,
+    /// The user's file, for messages; not in the key.
+    pub source: Option<PathBuf>,
     /// The target, for messages and listings; not in the key on its own.
     pub target: &'static str,
     /// Files that the work may read, by the name under which it finds them.
     pub inputs: Vec<Input>,
-    /// Environment of the commands; nothing else is set.
+    /// Environment of the commands, with [`WORK_DIRECTORY`] for what only the run knows; nothing
+    /// else is set.
     pub environment: Vec<(&'static str, String)>,
+    /// Programs that the commands run in turn. Those that they find by `PATH` are in [`PROGRAMS`].
+    pub companions: Companions,
     /// Facts that change the output and stand in no argument, such as the CPU of `march=native`.
     pub facts: Vec<(&'static str, Value)>,
     /// The work itself.
@@ -78,8 +97,12 @@ impl From<Step> for Keyed {
 /// The kinds of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
+    /// Linalg-level MLIR to AIR.
+    Lower,
     /// MLIR to the artifact that a device runs.
     Compile,
+    /// What was compiled to an hsaco.
+    Pack,
     /// Signature and artifact to Rust source.
     Launcher,
 }
@@ -89,7 +112,9 @@ impl Kind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Lower => "lower",
             Self::Compile => "compile",
+            Self::Pack => "pack",
             Self::Launcher => "launcher",
         }
     }
@@ -104,25 +129,49 @@ impl fmt::Display for Kind {
 /// A file that a step reads.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Its name in the work directory.
-    pub name: &'static str,
-    /// Its bytes.
-    pub bytes: Arc<[u8]>,
+    /// Its name in the work directory; what is in a subdirectory has slashes in it.
+    pub name: Name,
     /// How to speak of it in a diagnostic, if it came from the user.
     pub origin: Option<Origin>,
+    content: Content,
     digest: Digest,
 }
 
+/// Where an input's bytes are.
+#[derive(Clone, Debug)]
+enum Content {
+    Bytes(Arc<[u8]>),
+    /// A file that is read only if the step has to be carried out.
+    File {
+        path: PathBuf,
+        size: u64,
+    },
+}
+
 impl Input {
-    /// An input that the build made itself.
+    /// An input of these bytes.
     #[must_use]
-    pub fn new(name: &'static str, bytes: impl Into<Arc<[u8]>>) -> Self {
+    pub fn new(name: impl Into<Name>, bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
         Self {
-            name,
-            digest: Digest::of(&bytes),
-            bytes,
+            name: name.into(),
             origin: None,
+            digest: Digest::of(&bytes),
+            content: Content::Bytes(bytes),
+        }
+    }
+
+    /// What an earlier step made: a file of that size and content.
+    #[must_use]
+    pub fn made(name: impl Into<Name>, path: &Path, size: u64, digest: Digest) -> Self {
+        Self {
+            name: name.into(),
+            origin: None,
+            digest,
+            content: Content::File {
+                path: path.to_owned(),
+                size,
+            },
         }
     }
 
@@ -132,6 +181,49 @@ impl Input {
         self.origin = Some(origin);
         self
     }
+
+    /// Its bytes, which are those that its digest in the key promises.
+    ///
+    /// # Errors
+    /// When the file can't be read any more, or is another one by now.
+    pub fn read(&self) -> io::Result<Cow<'_, [u8]>> {
+        let (path, size) = match &self.content {
+            Content::Bytes(bytes) => return Ok(Cow::Borrowed(bytes)),
+            Content::File { path, size } => (path, *size),
+        };
+        let bytes = fs::read(path)?;
+        if bytes.len() as u64 == size && Digest::of(&bytes) == self.digest {
+            return Ok(Cow::Owned(bytes));
+        }
+        Err(io::Error::new(
+            ErrorKind::InvalidData,
+            "it changed after it was verified",
+        ))
+    }
+
+    /// The digest of its bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The file that it is, if it is not only in memory.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match &self.content {
+            Content::Bytes(_) => None,
+            Content::File { path, .. } => Some(path),
+        }
+    }
+}
+
+/// An input whose bytes have been read, for work in process.
+#[derive(Debug)]
+pub struct Loaded<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its bytes.
+    pub bytes: Cow<'a, [u8]>,
 }
 
 /// Where an input's lines stand in the user's own file.
@@ -154,7 +246,7 @@ pub enum Work {
 }
 
 /// From a step's inputs to the bytes of its outputs, in order; or why there are none.
-pub type NativeWork = fn(&[Input]) -> Result<Vec<Vec<u8>>, String>;
+pub type NativeWork = fn(&[Loaded<'_>]) -> Result<Vec<Vec<u8>>, String>;
 
 /// One command of a step.
 #[derive(Clone, Debug)]
@@ -175,6 +267,9 @@ pub enum Argument {
     /// A prefix followed by the absolute path of a tool. In the key stands the tool's fingerprint
     /// instead of the path.
     Tool(&'static str, Arc<Tool>),
+    /// A prefix followed by the directory of an installation, which is called so in the key. The
+    /// programs in it are among the step's companions.
+    Installation(&'static str, &'static str, PathBuf),
 }
 
 impl From<&str> for Argument {
@@ -183,19 +278,46 @@ impl From<&str> for Argument {
     }
 }
 
+impl From<String> for Argument {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
 /// A file that a step must make.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Output {
-    /// Its name in the work directory and in the entry.
-    pub name: &'static str,
-    /// Says what is wrong with the bytes, if anything is.
-    pub validate: fn(&[u8]) -> Result<(), String>,
+    /// Its name in the entry.
+    pub name: Name,
+    /// Its path in the work directory, where that is another one.
+    pub made_as: Option<Name>,
+    /// What its content must be.
+    pub check: Check,
+}
+
+impl Output {
+    /// An output that is made under the name that it has in the entry.
+    #[must_use]
+    pub fn new(name: impl Into<Name>, check: Check) -> Self {
+        Self {
+            name: name.into(),
+            made_as: None,
+            check,
+        }
+    }
+
+    /// Its path in the work directory.
+    #[must_use]
+    pub fn made_as(&self) -> &str {
+        self.made_as.as_ref().unwrap_or(&self.name)
+    }
 }
 
 impl Step {
     /// The user's file that the commands know as `name`, so that a command line can be tried again.
     fn place_of(&self, name: &OsStr) -> Option<&Path> {
-        let input = self.inputs.iter().find(|input| name == input.name)?;
+        let mut inputs = self.inputs.iter();
+        let input = inputs.find(|input| name == OsStr::new(&*input.name))?;
         input.origin.as_ref().map(|origin| origin.path.as_path())
     }
 
@@ -216,6 +338,11 @@ impl Step {
                 material.push(format!("command.{number}"), Value::List(command.in_key()));
             }
         }
+        let found = self.companions.on_path.iter();
+        let found: Vec<_> = found.map(|(name, _)| (*name).to_owned()).collect();
+        if !found.is_empty() {
+            material.push("path", Value::List(found));
+        }
         for (name, value) in &self.environment {
             material.push(format!("environment.{name}"), Value::Text(value.clone()));
         }
@@ -225,37 +352,38 @@ impl Step {
         for input in &self.inputs {
             material.push(format!("input.{}", input.name), Value::Sha256(input.digest));
         }
-        let outputs = self.outputs.iter().map(|output| output.name.to_owned());
+        let outputs = self.outputs.iter().map(|output| output.name.to_string());
         material.push("outputs", Value::List(outputs.collect()));
         material
     }
 
-    /// The user's file that the step works on, if it works on one.
+    /// What messages are about: the user's file where there is one, else the kernel.
     #[must_use]
-    pub fn source(&self) -> Option<&Path> {
-        let origins = self.inputs.iter().filter_map(|input| input.origin.as_ref());
-        origins.map(|origin| &*origin.path).next()
+    pub fn about(&self) -> String {
+        let source = self.source.as_ref();
+        source.map_or_else(|| self.subject.clone(), |path| path.display().to_string())
     }
 
-    /// The tools that the step executes, each once, in the order of their first use.
+    /// The tools that the step executes, itself and in turn, each once, in the order of their
+    /// first use.
     #[must_use]
     pub fn tools(&self) -> Vec<&Tool> {
-        let mut tools: Vec<&Tool> = Vec::new();
-        if let Work::Commands(commands) = &self.work {
-            let used = commands.iter().flat_map(|command| {
-                let named = command
-                    .arguments
-                    .iter()
-                    .filter_map(|argument| match argument {
-                        Argument::Tool(_, tool) => Some(tool),
-                        Argument::Text(_) => None,
-                    });
-                std::iter::once(&command.tool).chain(named)
+        let commands = match &self.work {
+            Work::Commands(commands) => commands.as_slice(),
+            Work::Native(_) => &[],
+        };
+        let named = commands.iter().flat_map(|command| {
+            let arguments = command.arguments.iter();
+            let named = arguments.filter_map(|argument| match argument {
+                Argument::Tool(_, tool) => Some(tool),
+                Argument::Text(_) | Argument::Installation(..) => None,
             });
-            for tool in used {
-                if tools.iter().all(|known| known.name != tool.name) {
-                    tools.push(tool);
-                }
+            std::iter::once(&command.tool).chain(named)
+        });
+        let mut tools: Vec<&Tool> = Vec::new();
+        for tool in named.chain(self.companions.tools()) {
+            if tools.iter().all(|known| known.name != tool.name) {
+                tools.push(tool);
             }
         }
         tools
@@ -268,6 +396,7 @@ impl Command {
         let arguments = self.arguments.iter().map(|argument| match argument {
             Argument::Text(text) => text.clone(),
             Argument::Tool(prefix, tool) => format!("{prefix}<{}>", tool.name),
+            Argument::Installation(prefix, name, _) => format!("{prefix}<{name}>"),
         });
         std::iter::once(self.tool.name.to_owned())
             .chain(arguments)

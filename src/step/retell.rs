@@ -15,7 +15,7 @@ pub(super) fn retell(text: &str, inputs: &[Input]) -> String {
         };
         let mut result = String::with_capacity(told.len());
         let mut rest = told.as_str();
-        while let Some(at) = rest.find(input.name) {
+        while let Some(at) = rest.find(&*input.name) {
             let (before, found) = rest.split_at(at);
             // Elsewhere in the text the name may be the end of another one.
             let is_whole = !before.ends_with(is_in_path);
@@ -30,7 +30,7 @@ pub(super) fn retell(text: &str, inputs: &[Input]) -> String {
             });
             // A command line mentions the staged name without a line: that one stays.
             let Some((line, after)) = line.filter(|_| is_whole) else {
-                result.push_str(input.name);
+                result.push_str(&input.name);
                 continue;
             };
             result.push_str(&format!(

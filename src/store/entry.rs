@@ -15,7 +15,7 @@ use super::manifest::{ArtifactRecord, Head};
 use super::verified::Verified;
 use crate::digest::Digest;
 use crate::recent::Recent;
-use crate::step::Step;
+use crate::step::{Name, Step};
 
 /// Manifests are a few kilobytes; a larger file is not one of ours.
 const MANIFEST_LIMIT: u64 = 4 << 20;
@@ -26,7 +26,7 @@ const USE_RESOLUTION: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug)]
 pub struct Artifact {
     /// Its name in the entry.
-    pub name: &'static str,
+    pub name: Name,
     /// Where it is.
     pub path: PathBuf,
     /// Bytes.
@@ -133,7 +133,7 @@ fn verify(
         return Err(format!("the manifest belongs to key {}", head.key.short()));
     }
     let named: Vec<_> = head.artifact.iter().map(|record| &*record.name).collect();
-    let declared: Vec<_> = step.outputs.iter().map(|output| output.name).collect();
+    let declared: Vec<_> = step.outputs.iter().map(|output| &*output.name).collect();
     if named != declared {
         return Err(format!(
             "the manifest lists {named:?} instead of {declared:?}"
@@ -143,11 +143,11 @@ fn verify(
     let mut contents = Vec::with_capacity(head.artifact.len());
     let outputs = step.outputs.iter().zip(&head.artifact);
     let artifacts = outputs.map(|(output, record)| {
-        let path = directory.join(output.name);
+        let path = directory.join(&*output.name);
         let content = check(&path, record, is_small);
         contents.extend(content.map_err(|reason| format!("{}: {reason}", output.name))?);
         Ok(Artifact {
-            name: output.name,
+            name: output.name.clone(),
             path,
             size: record.size,
             digest: record.sha256,

@@ -149,8 +149,8 @@ impl Job<'_> {
                 let outside = Area::new(&std::env::temp_dir(), Sharing::Private)?;
                 for output in &self.step.outputs {
                     fs::copy(
-                        area.entry().join(output.name),
-                        outside.entry().join(output.name),
+                        area.entry().join(&*output.name),
+                        outside.entry().join(&*output.name),
                     )?;
                 }
                 Ok(self.temporary(&produced, outside))
@@ -207,7 +207,7 @@ impl Job<'_> {
         // The key speaks of the tools as they were found, so that is what must have run.
         if let Some(tool) = self.step.tools().iter().find(|tool| !tool.is_unchanged()) {
             return Err(Failure::Step(ExecuteError::ToolChanged {
-                subject: self.step.subject.clone(),
+                subject: self.step.about(),
                 tool: tool.path.clone(),
             }));
         }
@@ -219,8 +219,8 @@ impl Job<'_> {
     fn assemble(&self, produced: &Produced, area: &Area) -> io::Result<()> {
         let (work, entry) = (area.work(), area.entry());
         for file in &produced.outputs {
-            let path = entry.join(file.name);
-            fs::rename(work.join(file.name), &path)?;
+            let path = entry.join(&*file.name);
+            fs::rename(work.join(&*file.name), &path)?;
             // Against an absent-minded edit; whoever owns the directory can still delete it.
             fs::set_permissions(&path, fs::Permissions::from_mode(0o444))?;
         }
@@ -241,8 +241,8 @@ impl Job<'_> {
         let files = self.step.outputs.iter().zip(&produced.outputs);
         files
             .map(|(output, file)| Artifact {
-                name: output.name,
-                path: directory.join(output.name),
+                name: output.name.clone(),
+                path: directory.join(&*output.name),
                 size: file.size,
                 digest: file.digest,
                 temporary: temporary.cloned(),

@@ -94,7 +94,7 @@ impl Manifest {
     #[must_use]
     pub fn new(key: Digest, step: &Step, produced: &Produced, created: Duration) -> Self {
         let artifact = produced.outputs.iter().map(|file| ArtifactRecord {
-            name: file.name.to_owned(),
+            name: file.name.to_string(),
             size: file.size,
             sha256: file.digest,
         });

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use npu_build::digest::Digest;
-use npu_build::launcher::{Artifact, Kernel, Locate, Request, artifact_file_name};
+use npu_build::launcher::{Artifact, Image, Kernel, Locate, Request, artifact_file_name};
 use npu_runtime::{Direction, ElementType, Kind, Parameter, Shape, Signature};
 
 pub const ELEMENTS: [ElementType; 15] = [
@@ -98,12 +98,13 @@ pub fn kernel(name: &str, grid: bool, parameters: Vec<Parameter>) -> Kernel {
             parameters: Cow::Owned(parameters),
             grid,
         },
-        target: "cpu".to_owned(),
         key: Digest::of(name),
-        artifact: Artifact {
-            file: artifact_file_name(name, &digest, "so"),
-            digest,
-        },
+        images: vec![Image::Object {
+            object: Artifact {
+                file: artifact_file_name(name, &digest, "so"),
+                digest,
+            },
+        }],
     }
 }
 

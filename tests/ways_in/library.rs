@@ -54,7 +54,10 @@ fn each_option_of_the_builder_does_what_it_says() {
     let kernel = scene.file("shift.mlir", shift_by(10));
     let plain = builder(&scene, &kernel).build().unwrap();
     let names = |build: &npu_build::Build| -> Vec<_> {
-        build.artifacts().map(|artifact| artifact.name).collect()
+        let artifacts = build.artifacts();
+        artifacts
+            .map(|artifact| artifact.name.to_string())
+            .collect()
     };
     assert_eq!(names(&plain), ["kernel.so", "launcher.rs"]);
     scene.runs();

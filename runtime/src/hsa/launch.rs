@@ -91,7 +91,7 @@ fn run_together(instance: &Instance, launches: &[Launch<'_>]) -> Result<(), (usi
         && let [launch] = launches
     {
         let verified = staging.verify(&operands(0), &before, launch.kernel.plan());
-        verified.map_err(|error| (1, error))?;
+        verified.map_err(not_begun)?;
     }
     Ok(())
 }

@@ -137,7 +137,9 @@ impl Rocr {
         }
         // SAFETY: ROCR gives a string of static lifetime.
         let text = unsafe { CStr::from_ptr(text) };
-        text.to_string_lossy().trim_end().into()
+        text.to_string_lossy()
+            .trim_end_matches([' ', '\n', '.'])
+            .into()
     }
 
     pub(super) fn init(&self) -> Result<()> {

@@ -1,17 +1,14 @@
-//! Executables: variables, then code objects, then frozen; and the kernels that loading makes.
+//! Executables: variables, then code objects, then frozen.
 
 use std::collections::BTreeMap;
 
-use aie_tools::program::{NotAProgram, Program};
-use aie_tools::stream::Stream;
+use aie_tools::program::Program;
 
 use crate::abi::Status;
 use crate::handles::{Kind, Table};
-use crate::loader::{Entry, FullElf, Refusal, Section, Target};
-use crate::memory::{Memory, Place, Pool};
-
-/// The alignment that the firmware wants of a full ELF's control code.
-const CONTROL_ALIGN: usize = 16384;
+use crate::loader::{Entry, Refusal, Section};
+use crate::loading::{self, Agent};
+use crate::memory::{Memory, Place};
 
 /// What a control code does when it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,21 +17,9 @@ pub enum Behaviour {
     Unknown,
     /// This.
     Known(Program),
-    /// The device hangs: a double compiler did not understand the kernel, or the program is broken.
+    /// The device hangs: a double compiler did not understand the kernel, the program is broken, or
+    /// the code is for the other generation of the array.
     Hangs,
-}
-
-impl Behaviour {
-    fn of(control: &[u8]) -> Self {
-        let Ok(stream) = Stream::parse(control) else {
-            return Self::Unknown;
-        };
-        match Program::of_stream(&stream) {
-            Ok(program) if program.steps.is_some() => Self::Known(program),
-            Err(NotAProgram::Absent) => Self::Unknown,
-            Ok(_) | Err(NotAProgram::Malformed { .. }) => Self::Hangs,
-        }
-    }
 }
 
 /// A place in a control code that takes an argument's address.
@@ -130,180 +115,6 @@ pub struct Executables {
     pub kernels: Table<Kernel>,
 }
 
-/// What loads code.
-pub struct Agent<'a> {
-    /// Its name.
-    pub arch: &'a str,
-    /// Its columns.
-    pub columns: u32,
-    /// Whether it knows external variables.
-    pub knows_variables: bool,
-}
-
-/// A load under way. What it allocated is freed if it fails.
-struct Loading<'a> {
-    memory: &'a mut Memory,
-    agent: &'a Agent<'a>,
-    variables: &'a BTreeMap<String, u64>,
-    allocations: Vec<usize>,
-    /// PDIs that are in the heap: where in the file, and where there.
-    pdis: BTreeMap<(usize, usize), usize>,
-}
-
-/// A kernel that was loaded: name, size of its arguments, the rest.
-type Loaded = (String, u32, Kernel);
-
-impl Loading<'_> {
-    fn place(&mut self, bytes: &[u8], align: usize) -> Result<usize, Refusal> {
-        let address = self
-            .memory
-            .allocate(Pool::Heap, bytes.len(), align)
-            .map_err(|_| Refusal::new(Status::OUT_OF_RESOURCES, "the device heap is full"))?;
-        self.allocations.push(address);
-        write(address, bytes);
-        Ok(address)
-    }
-
-    fn pdi(&mut self, pdi: &[u8]) -> Result<usize, Refusal> {
-        let key = (pdi.as_ptr() as usize, pdi.len());
-        if let Some(address) = self.pdis.get(&key) {
-            return Ok(*address);
-        }
-        let address = self.place(pdi, 1)?;
-        self.pdis.insert(key, address);
-        Ok(address)
-    }
-
-    fn kernel(&mut self, name: &str, entry: &Entry<'_>) -> Result<Loaded, Refusal> {
-        let refuse = |reason: String| Refusal::new(Status::INVALID_CODE_OBJECT, reason);
-        let (columns, most) = (entry.columns, self.agent.columns);
-        if entry.kind > 1 {
-            return Err(refuse(format!("{name}: unknown kind {}", entry.kind)));
-        }
-        if columns == 0 || columns > most {
-            return Err(refuse(format!(
-                "{name}: declares {columns} columns; the agent has {most}"
-            )));
-        }
-        if entry.kind == 1 {
-            return self.full_elf(name, entry);
-        }
-        if entry.pdi.is_empty() {
-            return Err(refuse(format!(
-                "{name}: has no PDI to configure the array with"
-            )));
-        }
-        let kernel = Kernel {
-            full_elf: false,
-            pdi: self.pdi(entry.pdi)?,
-            arguments: None,
-            control: self.place(entry.insts, 1)?,
-            control_size: entry.insts.len(),
-            sites: Vec::new(),
-            variables: Vec::new(),
-            behaviour: Behaviour::of(entry.insts),
-        };
-        Ok((name.to_owned(), entry.kernarg_size, kernel))
-    }
-
-    fn full_elf(&mut self, name: &str, entry: &Entry<'_>) -> Result<Loaded, Refusal> {
-        let refuse = |reason: String| Refusal::new(Status::INVALID_CODE_OBJECT, reason);
-        if self.agent.arch != "aie2p" {
-            let arch = self.agent.arch;
-            return Err(refuse(format!(
-                "{name}: no full-ELF format for arch {arch}"
-            )));
-        }
-        let elf = FullElf::parse(entry.insts)?;
-        let code = elf.kernels.get(name);
-        let code = code.ok_or_else(|| refuse(format!("{name}: not in its full ELF")))?;
-        let arguments = code.arguments();
-        if entry.kernarg_size != 0 && entry.kernarg_size != 16 * arguments {
-            return Err(refuse(format!("{name}: kernarg size mismatch")));
-        }
-        let mut image = code.control.to_vec();
-        let (mut sites, mut variables) = (Vec::new(), Vec::new());
-        let mut pdi = 0;
-        for site in &code.sites {
-            let address = match &site.target {
-                Target::Argument(index) => {
-                    sites.push(ArgumentSite {
-                        offset: site.offset,
-                        argument: *index as usize,
-                        addend: site.addend,
-                        words: words(&image, site.offset),
-                    });
-                    continue;
-                }
-                Target::Pdi(section) => {
-                    pdi = self.pdi(elf.pdis.get(section).copied().unwrap_or_default())?;
-                    pdi as u64
-                }
-                Target::Variable { name, size } => {
-                    let variable = self.variable(name, *size)?;
-                    variables.push(variable);
-                    variable.address
-                }
-            };
-            let address = address.wrapping_add(u64::from(site.addend));
-            if let Some(place) = image.get_mut(site.offset..site.offset + 8) {
-                place.copy_from_slice(&address.to_le_bytes());
-            }
-        }
-        let kernel = Kernel {
-            full_elf: true,
-            pdi,
-            arguments: Some(arguments),
-            control: self.place(&image, CONTROL_ALIGN)?,
-            control_size: image.len(),
-            sites,
-            variables,
-            behaviour: Behaviour::of(code.control),
-        };
-        Ok((name.to_owned(), 16 * arguments, kernel))
-    }
-
-    fn variable(&self, name: &str, size: u32) -> Result<Variable, Refusal> {
-        if !self.agent.knows_variables {
-            let reason = format!("unsupported relocation symbol: {name}");
-            return Err(Refusal::new(Status::INVALID_CODE_OBJECT, reason));
-        }
-        let address = self.variables.get(name).copied();
-        let address = address.ok_or_else(|| {
-            Refusal::new(Status::VARIABLE_UNDEFINED, format!("{name} is undefined"))
-        })?;
-        let inside = self
-            .memory
-            .ranges
-            .part(address, u64::from(size), &mut 0)
-            .is_ok();
-        if !inside {
-            let reason = format!("{name}: {size} bytes are not in one allocation of the agent's");
-            return Err(Refusal::new(Status::INVALID_ALLOCATION, reason));
-        }
-        Ok(Variable {
-            address,
-            size,
-            is_scratchpad: name == "scratch-pad-ctrl",
-        })
-    }
-}
-
-/// Three words of a control code that the loader has shown to be there.
-fn words(image: &[u8], offset: usize) -> [u32; 3] {
-    [0, 4, 8].map(|step| {
-        let four = image.get(offset + step..offset + step + 4);
-        let four = four.and_then(|four| four.try_into().ok());
-        four.map_or(0, u32::from_le_bytes)
-    })
-}
-
-/// Writes to device memory of this module's.
-fn write(address: usize, bytes: &[u8]) {
-    // SAFETY: the caller allocated so many bytes there.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) }
-}
-
 impl Executables {
     /// None.
     pub fn new() -> Self {
@@ -351,28 +162,8 @@ impl Executables {
             let reason = format!("{name}: already in the executable");
             return Err(Refusal::new(Status::VARIABLE_ALREADY_DEFINED, reason));
         }
-        let mut loading = Loading {
-            memory,
-            agent,
-            variables: &executable.variables,
-            allocations: Vec::new(),
-            pdis: BTreeMap::new(),
-        };
-        let kernels: Result<Vec<Loaded>, Refusal> = section
-            .kernels
-            .iter()
-            .map(|(name, entry)| loading.kernel(name, entry))
-            .collect();
-        let allocations = loading.allocations;
-        let kernels = match kernels {
-            Ok(kernels) => kernels,
-            Err(refusal) => {
-                for address in allocations {
-                    let _ = memory.free(address);
-                }
-                return Err(refusal);
-            }
-        };
+        let variables = &executable.variables;
+        let (kernels, allocations) = loading::load(memory, agent, variables, &section)?;
         executable.allocations.extend(allocations);
         for (name, kernarg_size, kernel) in kernels {
             let object = self.kernels.add(kernel);

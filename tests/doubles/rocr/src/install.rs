@@ -73,6 +73,9 @@ pub fn install(root: &Path) -> io::Result<PathBuf> {
     let directory = root.join("lib");
     fs::create_dir_all(&directory)?;
     let path = directory.join(NAME);
-    fs::copy(library()?, &path)?;
+    // A new file takes the name: the old one may be loaded.
+    let new = directory.join(format!("{NAME}.new"));
+    fs::copy(library()?, &new)?;
+    fs::rename(new, &path)?;
     Ok(path)
 }

@@ -163,6 +163,12 @@ impl Settings {
     }
 }
 
+/// What happens to the packet of that number.
+pub fn fault(faults: &[(u64, Fault)], number: u64) -> Option<Fault> {
+    let found = faults.iter().find(|(n, _)| *n == number);
+    found.map(|(_, fault)| *fault)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "these are tests")]
 mod tests {

@@ -10,9 +10,10 @@ use super::{give, give_bytes, text};
 use crate::abi::Status;
 use crate::agents::Value;
 use crate::calls::Call;
-use crate::executable::{Agent, Executable, Meaning};
+use crate::executable::{Executable, Meaning};
 use crate::handles::Table;
 use crate::loader::Refusal;
+use crate::loading::Agent;
 use crate::state::{State, enter};
 
 /// All of an open file, whatever its position.

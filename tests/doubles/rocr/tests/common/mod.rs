@@ -10,7 +10,9 @@
 
 mod api;
 pub mod designs;
+pub mod elf;
 pub mod hsaco;
+pub mod scene;
 
 use std::ffi::{CString, c_void};
 use std::ptr;

@@ -1,0 +1,548 @@
+//! The `compile` step of the npu targets: AIR by aircc, which runs aiecc, or AIE by aiecc alone.
+//!
+//! An AIE file may have several devices and sequences. Each pair is a kernel; all of them are
+//! compiled at once, and the names under which aiecc leaves their files are foreseen here.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use npu_runtime::{Kind as ParameterKind, Signature};
+
+use super::options::{STACK_SIZE, TILING_SIZES};
+use super::{
+    INTERMEDIATES, MOST_BUFFERS, OUT, Options, Refusal, SOURCE, arch, command, environment,
+};
+use crate::hsaco::Arch;
+use crate::kernel::{Device, Kernel, Level, Module, Target};
+use crate::step::check::{Check, ElfKernel};
+use crate::step::{Argument, Command, Input, Kind, Name, Output, Step, Work};
+use crate::toolchain::{AieTools, Aiecc, Dialect, Format, MissingTools, ToolName};
+
+/// Raised when the same inputs would give other artifacts.
+const VERSION: u32 = 1;
+
+/// What is compiled, and how.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The kernel, for messages.
+    pub subject: &'a str,
+    /// The user's file, for messages.
+    pub file: &'a Path,
+    /// What is built for.
+    pub target: Target,
+    /// What was found in the file.
+    pub module: &'a Module,
+    /// Those of its kernels that are wanted.
+    pub kernels: &'a [Kernel],
+    /// What they are packaged as.
+    pub format: Format,
+    /// The target's options.
+    pub options: &'a Options,
+    /// Further arguments for aircc or aiecc.
+    pub extra: &'a [String],
+    /// The kernel at the AIR or AIE level, named [`SOURCE`].
+    pub source: Input,
+    /// What it is linked with, and what else the tools may read.
+    pub files: &'a [Input],
+    /// Whether a transform script was applied to it.
+    pub has_script: bool,
+    /// The programs.
+    pub tools: &'a AieTools,
+    /// Whether what lies between AIR and the artifact is kept.
+    pub keep_intermediates: bool,
+}
+
+/// The step, and where each kernel's files are among its outputs.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The step.
+    pub step: Step,
+    /// One for each kernel, in order.
+    pub files: Vec<Files>,
+}
+
+/// The outputs that make a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// `device:sequence`: the kernel's name in a full ELF and in an hsaco.
+    pub name: String,
+    /// The index of the xclbin, full ELF or PDI.
+    pub configuration: usize,
+    /// The index of the instruction stream, if it is a file of its own.
+    pub insts: Option<usize>,
+    /// Columns of the partition that it was compiled for.
+    pub columns: u32,
+    /// How many buffers it takes.
+    pub buffers: u32,
+}
+
+/// Why there is no step.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The toolchain could not compile it.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// There is no toolchain for it.
+    #[error(transparent)]
+    Missing(#[from] MissingTools),
+}
+
+/// The step that compiles a kernel, or all kernels of an AIE file.
+///
+/// # Errors
+/// What no tool need be asked for.
+pub fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
+    check(request)?;
+    let tools = request.tools;
+    let mut needed = tools.needed(request.module.level, request.format);
+    // The step before has run it.
+    needed.retain(|tool| *tool != ToolName::AirOpt);
+    tools.require(&needed)?;
+    let plan = Naming::of(request)?.outputs()?;
+    let driver = match request.module.level {
+        Level::Aie => ToolName::Aiecc,
+        Level::Linalg | Level::Air => ToolName::Aircc,
+    };
+    let companions = tools.companions(driver, request.format);
+    let commands = match driver {
+        ToolName::Aiecc => vec![aiecc(request, tools.aiecc.get()?, &plan)?],
+        _ => vec![aircc(request)?],
+    };
+    let mut inputs = vec![request.source.clone()];
+    inputs.extend_from_slice(request.files);
+    let step = Step {
+        kind: Kind::Compile,
+        version: VERSION,
+        subject: request.subject.to_owned(),
+        source: Some(request.file.to_owned()),
+        target: request.target.name(),
+        inputs,
+        environment: environment(&companions),
+        companions,
+        facts: Vec::new(),
+        work: Work::Commands(commands),
+        outputs: plan.outputs,
+    };
+    Ok(Compiled {
+        step,
+        files: plan.files,
+    })
+}
+
+/// Refuses what the tools would refuse late or in words that nobody understands.
+fn check(request: &Request<'_>) -> Result<(), Refusal> {
+    if request.format == Format::Elf && request.target == Target::Npu1 {
+        return Err(Refusal::ElfOnNpu1);
+    }
+    if let Some((option, reason)) = request.options.meaningless(request.module.level) {
+        return Err(Refusal::Meaningless { option, reason });
+    }
+    if let Some(device) = &request.options.device
+        && device.target != request.target
+    {
+        return Err(Refusal::OtherDevice {
+            device: device.spelling.clone(),
+            found: device.target,
+            wanted: request.target,
+        });
+    }
+    for kernel in request.kernels {
+        let count = buffers(&kernel.signature);
+        if count > MOST_BUFFERS {
+            return Err(Refusal::Buffers {
+                kernel: kernel.signature.name.to_string(),
+                count,
+            });
+        }
+        if kernel.dynamic {
+            return Err(Refusal::Dynamic {
+                kernel: kernel.signature.name.to_string(),
+                line: kernel.line,
+            });
+        }
+    }
+    if request.format == Format::Xclbin {
+        request.options.xclbin_name().map_err(Refusal::XclbinName)?;
+    }
+    // Relative names lead into the work directory, which holds what the key knows.
+    let outside = |argument: &&String| {
+        let value = argument
+            .split_once('=')
+            .map_or(&***argument, |(_, value)| value);
+        value.starts_with(['/', '~']) || value.split('/').any(|part| part == "..")
+    };
+    match request.extra.iter().find(outside) {
+        Some(argument) => Err(Refusal::Outside(argument.clone())),
+        None => Ok(()),
+    }
+}
+
+fn buffers(signature: &Signature) -> usize {
+    let parameters = signature.parameters.iter();
+    parameters
+        .filter(|parameter| matches!(parameter.kind, ParameterKind::Memory { .. }))
+        .count()
+}
+
+/// The device and sequence of a kernel. aircc calls the device `main` and the sequence as the
+/// function.
+fn symbols(kernel: &Kernel) -> (&str, &str) {
+    (
+        kernel.device_symbol.as_deref().unwrap_or("main"),
+        &kernel.symbol,
+    )
+}
+
+/// The part of the array that a kernel is compiled for.
+fn device<'a>(request: &'a Request<'_>, kernel: &'a Kernel) -> Option<&'a Device> {
+    kernel.device.as_ref().or(request.options.device.as_ref())
+}
+
+/// The names that aiecc is told and those that it then makes of them.
+struct Naming<'r, 'a> {
+    request: &'r Request<'a>,
+    arch: Arch,
+    /// Whether names are templates with the device and the sequence in them.
+    is_template: bool,
+}
+
+/// The outputs in the order of the step, and what is whose.
+struct Plan {
+    outputs: Vec<Output>,
+    files: Vec<Files>,
+    configuration_name: String,
+    insts_name: String,
+}
+
+impl<'r, 'a> Naming<'r, 'a> {
+    fn of(request: &'r Request<'a>) -> Result<Self, Refusal> {
+        let devices = request.module.devices.len();
+        let is_template = request.module.level == Level::Aie
+            && request.format != Format::Elf
+            && (devices > 1 || request.kernels.len() > 1);
+        if is_template {
+            let symbols = request.kernels.iter().map(symbols);
+            for symbol in symbols.flat_map(|(device, sequence)| [device, sequence]) {
+                let plain = |c: char| c.is_ascii_alphanumeric() || "_.$-".contains(c);
+                if !symbol.chars().all(plain) || symbol.starts_with(['.', '-']) {
+                    return Err(Refusal::Symbol(symbol.to_owned()));
+                }
+            }
+        }
+        Ok(Self {
+            arch: arch(request.target).unwrap_or(Arch::Aie2p),
+            request,
+            is_template,
+        })
+    }
+
+    fn extension(&self) -> &'static str {
+        self.request.format.name()
+    }
+
+    fn outputs(&self) -> Result<Plan, Refusal> {
+        let mut plan = Plan {
+            outputs: Vec::new(),
+            files: Vec::new(),
+            configuration_name: self.template("{0}", self.extension()),
+            insts_name: self.template(self.insts_template(), "insts.bin"),
+        };
+        let mut known: HashMap<String, (usize, String)> = HashMap::new();
+        let mut designs = 0;
+        for (number, kernel) in self.request.kernels.iter().enumerate() {
+            let (device, sequence) = symbols(kernel);
+            let name = format!("{device}:{sequence}");
+            let made = self.template(device, self.extension());
+            let configuration = match known.get(&made) {
+                Some((index, _)) => *index,
+                None => {
+                    let entry = self.entry_name(designs);
+                    designs += 1;
+                    known.insert(made.clone(), (plan.outputs.len(), name.clone()));
+                    plan.outputs.push(Output {
+                        name: entry,
+                        made_as: Some(made.into()),
+                        check: self.configuration(kernel),
+                    });
+                    plan.outputs.len() - 1
+                }
+            };
+            let insts = match self.request.format {
+                Format::Elf => None,
+                Format::Xclbin | Format::Pdi => {
+                    let made = self.template(&format!("{device}_{sequence}"), "insts.bin");
+                    let index = plan.outputs.len();
+                    if let Some((_, first)) = known.insert(made.clone(), (index, name.clone())) {
+                        return Err(Refusal::SameName {
+                            first,
+                            second: name,
+                        });
+                    }
+                    let entry = match self.is_template {
+                        true => format!("kernel.{number}.insts.bin").into(),
+                        false => "kernel.insts.bin".into(),
+                    };
+                    plan.outputs.push(Output {
+                        name: entry,
+                        made_as: Some(made.into()),
+                        check: Check::Insts { arch: self.arch },
+                    });
+                    Some(index)
+                }
+            };
+            plan.files.push(Files {
+                name,
+                configuration,
+                insts,
+                columns: self.columns(kernel),
+                buffers: u32::try_from(buffers(&kernel.signature)).unwrap_or(u32::MAX),
+            });
+        }
+        self.intermediates(&mut plan.outputs);
+        Ok(plan)
+    }
+
+    /// What aircc leaves on its way.
+    fn intermediates(&self, outputs: &mut Vec<Output>) {
+        if !self.request.keep_intermediates || self.request.module.level == Level::Aie {
+            return;
+        }
+        for stage in ["placed", "aie", "npu"] {
+            outputs.push(Output {
+                name: format!("kernel.{stage}.mlir").into(),
+                made_as: Some(format!("{INTERMEDIATES}/{stage}.{SOURCE}").into()),
+                check: Check::Text,
+            });
+        }
+    }
+
+    /// The file of that name; or the only file.
+    fn template(&self, name: &str, extension: &str) -> String {
+        let name = if self.is_template { name } else { "kernel" };
+        format!("{OUT}{name}.{extension}")
+    }
+
+    /// In the first dialect `{0}` is the device only.
+    fn insts_template(&self) -> &'static str {
+        let aiecc = self.request.tools.aiecc.found.as_ref();
+        match aiecc.map(|aiecc| aiecc.dialect) {
+            Some(Dialect::Generate) => "{0}_{1}",
+            _ => "{0}",
+        }
+    }
+
+    fn entry_name(&self, number: usize) -> Name {
+        let extension = self.extension();
+        match self.is_template {
+            true => format!("design.{number}.{extension}").into(),
+            false => format!("kernel.{extension}").into(),
+        }
+    }
+
+    fn columns(&self, kernel: &Kernel) -> u32 {
+        device(self.request, kernel).map_or(self.arch.columns(), |device| device.columns)
+    }
+
+    fn configuration(&self, kernel: &Kernel) -> Check {
+        let columns = self.columns(kernel);
+        match self.request.format {
+            Format::Xclbin => Check::Xclbin {
+                columns,
+                kernel: self.request.options.xclbin_name().unwrap_or_default(),
+            },
+            Format::Pdi => Check::Pdi,
+            Format::Elf => Check::FullElf {
+                arch: self.arch,
+                columns,
+                kernels: self.elf_kernels(),
+                configuration: vec![format!("{INTERMEDIATES}/full_elf_config.json")],
+            },
+        }
+    }
+
+    fn elf_kernels(&self) -> Vec<ElfKernel> {
+        let kernels = self.request.kernels.iter().map(|kernel| {
+            let (device, sequence) = symbols(kernel);
+            ElfKernel {
+                name: format!("{device}:{sequence}"),
+                buffers: u32::try_from(buffers(&kernel.signature)).unwrap_or(u32::MAX),
+            }
+        });
+        kernels.collect()
+    }
+}
+
+/// The arguments that both drivers take.
+fn xclbin_arguments(request: &Request<'_>) -> Vec<Argument> {
+    let options = request.options;
+    let mut arguments = Vec::new();
+    if request.format == Format::Xclbin {
+        if let Some(name) = &options.xclbin_kernel_name {
+            arguments.push(format!("--xclbin-kernel-name={name}").into());
+        }
+        if let Some(name) = &options.xclbin_instance_name {
+            arguments.push(format!("--xclbin-instance-name={name}").into());
+        }
+        if let Some(id) = options.xclbin_kernel_id {
+            arguments.push(format!("--xclbin-kernel-id={id:#x}").into());
+        }
+    }
+    arguments
+}
+
+fn peano(tools: &AieTools) -> Result<Argument, MissingTools> {
+    let directory = tools.peano.get()?.directory.clone();
+    Ok(Argument::Installation("--peano=", "peano", directory))
+}
+
+/// The call that Triton-XDNA makes, with a directory for intermediates.
+fn aircc(request: &Request<'_>) -> Result<Command, Error> {
+    let options = request.options;
+    let device = options.device.as_ref();
+    let device = device.map_or(request.target.name(), |device| &device.spelling);
+    let (configuration, insts) = (
+        format!("{OUT}kernel.{}", request.format),
+        format!("{OUT}kernel.insts.bin"),
+    );
+    let mut arguments: Vec<Argument> = vec![
+        "--device".into(),
+        device.into(),
+        "--no-xchesscc".into(),
+        "--no-xbridge".into(),
+        format!("--tmpdir={INTERMEDIATES}").into(),
+        "--output-format".into(),
+        request.format.name().into(),
+    ];
+    let names: &[&str] = match request.format {
+        Format::Elf => &["--elf-name", &configuration],
+        Format::Pdi => &["-i", &insts, "--pdi-name", &configuration],
+        Format::Xclbin => &["-i", &insts, "-o", &configuration],
+    };
+    arguments.extend(names.iter().copied().map(Argument::from));
+    arguments.push(peano(request.tools)?);
+    if options.bf16_emulation == Some(true) {
+        arguments.push("--bf16-emulation".into());
+    }
+    for size in options.tiling_sizes.as_deref().unwrap_or(&TILING_SIZES) {
+        arguments.push(format!("--air-runtime-loop-tiling-sizes={size}").into());
+    }
+    arguments.push("--stack-size".into());
+    arguments.push(options.stack_size.unwrap_or(STACK_SIZE).to_string().into());
+    arguments.extend(xclbin_arguments(request));
+    arguments.extend(request.extra.iter().cloned().map(Argument::from));
+    arguments.push(SOURCE.into());
+    let has_scalars = request.kernels.iter().any(|kernel| {
+        let parameters = kernel.signature.parameters.len();
+        kernel.signature.grid || buffers(&kernel.signature) < parameters
+    });
+    let is_unscripted = request.module.level == Level::Linalg && !request.has_script;
+    let explain = match (is_unscripted, has_scalars) {
+        (true, true) => explain::<true, true>,
+        (true, false) => explain::<true, false>,
+        (false, true) => explain::<false, true>,
+        (false, false) => explain::<false, false>,
+    };
+    Ok(command(request.tools.aircc.get()?, arguments, explain))
+}
+
+fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, Error> {
+    let options = request.options;
+    let mut arguments: Vec<Argument> = Vec::new();
+    for (option, is_needed) in [
+        // Chess was the default until Peano became it, and its switch was then dropped.
+        ("no-xchesscc", true),
+        ("no-xbridge", aiecc.dialect == Dialect::Generate),
+        ("no-compile-host", aiecc.dialect == Dialect::Generate),
+        ("no-progress", aiecc.dialect != Dialect::Generate),
+    ] {
+        if is_needed && aiecc.accepts(option) {
+            arguments.push(format!("--{option}").into());
+        }
+    }
+    arguments.push(format!("--tmpdir={INTERMEDIATES}").into());
+    arguments.push(peano(request.tools)?);
+    let is_first = aiecc.dialect == Dialect::Generate;
+    let get = |name: &str, first: &str| match is_first {
+        true => Argument::Text(format!("--{first}")),
+        false => Argument::Text(format!("--get-{name}")),
+    };
+    let configuration = &plan.configuration_name;
+    match request.format {
+        Format::Xclbin => {
+            arguments.push(get("xclbin", "aie-generate-xclbin"));
+            arguments.push(format!("--xclbin-name={configuration}").into());
+        }
+        Format::Pdi => {
+            arguments.push(get("pdi", "aie-generate-pdi"));
+            arguments.push(format!("--pdi-name={configuration}").into());
+        }
+        Format::Elf => {
+            arguments.push(get("full-elf", "generate-full-elf"));
+            arguments.push(format!("--full-elf-name={configuration}").into());
+        }
+    }
+    if request.format != Format::Elf {
+        arguments.push(get("npu-insts", "aie-generate-npu-insts"));
+        arguments.push(format!("--npu-insts-name={}", plan.insts_name).into());
+    }
+    arguments.extend(xclbin_arguments(request));
+    arguments.extend(selection(request));
+    let requires = |option: &'static str, ours: &'static str| {
+        if aiecc.accepts(option) {
+            return Ok(());
+        }
+        Err(Refusal::NoOption {
+            aiecc: aiecc.tool.path.display().to_string(),
+            option,
+            ours,
+        })
+    };
+    if options.bf16_emulation == Some(true) {
+        requires("bf16-emulation", "--option bf16-emulation")?;
+        arguments.push("--bf16-emulation".into());
+    }
+    if let Some(size) = options.stack_size {
+        requires("default-stack-size", "--option stack-size")?;
+        arguments.push(format!("--default-stack-size={size}").into());
+    }
+    arguments.extend(request.extra.iter().cloned().map(Argument::from));
+    arguments.push(SOURCE.into());
+    Ok(command(&aiecc.tool, arguments, |_| None))
+}
+
+/// Where only some kernels of a file are wanted, the device or sequence that they have in common.
+fn selection(request: &Request<'_>) -> Vec<Argument> {
+    if request.kernels.len() == request.module.kernels.len() {
+        return Vec::new();
+    }
+    let (devices, sequences): (BTreeSet<_>, BTreeSet<_>) =
+        request.kernels.iter().map(symbols).unzip();
+    let only = |option: &str, names: &BTreeSet<&str>| {
+        let name = names.first().filter(|_| names.len() == 1)?;
+        Some(Argument::Text(format!("--{option}={name}")))
+    };
+    let chosen = [
+        only("device-name", &devices),
+        only("sequence-name", &sequences),
+    ];
+    chosen.into_iter().flatten().collect()
+}
+
+/// What a failure of aircc means: the usual reasons are told in the words of passes.
+fn explain<const UNSCRIPTED: bool, const SCALARS: bool>(printed: &str) -> Option<String> {
+    if UNSCRIPTED && printed.contains("pass pipeline failed") {
+        return Some(
+            "a linalg-level kernel becomes a herd by a transform script, and none was given: use \
+             --transform"
+                .to_owned(),
+        );
+    }
+    if SCALARS && printed.contains("not a constant") {
+        return Some(
+            "an NPU runs instructions that are frozen when they are compiled, so a kernel that \
+             computes with its scalar arguments can't be: make them constants"
+                .to_owned(),
+        );
+    }
+    None
+}

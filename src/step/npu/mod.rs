@@ -1,0 +1,166 @@
+//! The steps of the npu targets: `lower` takes linalg to AIR, `compile` takes AIR or AIE to what
+//! XRT loads, `pack` puts that into an hsaco for ROCR.
+//!
+//! The tools leave intermediates in their directory and find other programs by `PATH`. So each run
+//! has a directory of its own in which everything of ours is under `npu-build/`: the user's link
+//! files, which keep their names, can't be mistaken for it.
+
+mod compile;
+mod lower;
+pub mod options;
+mod pack;
+
+use std::sync::Arc;
+
+pub use compile::{Compiled, Error as CompileError, Files, Request, compile};
+pub use lower::{Lowering, SCRIPT, lower};
+pub use options::Options;
+pub use pack::{PackKernel, Packing, pack};
+
+use super::{Argument, Command};
+use crate::hsaco::Arch;
+use crate::kernel::Target;
+use crate::toolchain::{Companions, Tool};
+
+/// The name under which the tools see the kernel.
+pub const SOURCE: &str = "kernel.mlir";
+/// The kernel at the AIR level, in its entry.
+pub const AIR: &str = "kernel.air.mlir";
+/// The hsaco in its entry.
+pub const HSACO: &str = "kernel.hsaco";
+
+/// Everything of ours in a work directory.
+pub const OURS: &str = "npu-build/";
+/// Where outputs are made.
+const OUT: &str = "npu-build/out/";
+/// Where the tools keep intermediates.
+const INTERMEDIATES: &str = "npu-build/prj";
+/// Where the programs are that the tools find by `PATH`.
+const PATH: &str = "{work}/npu-build/bin:/usr/bin:/bin";
+
+/// More host buffers aiecc refuses.
+pub const MOST_BUFFERS: usize = 16;
+
+/// Why the AIE toolchain is not even asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// More buffers than a kernel can have.
+    #[error(
+        "'{kernel}' takes {count} buffers, and aiecc's limit is {MOST_BUFFERS}: combine some of them"
+    )]
+    Buffers {
+        /// The kernel.
+        kernel: String,
+        /// How many.
+        count: usize,
+    },
+    /// A runtime sequence that depends on scalars.
+    #[error(
+        "line {line}: '{kernel}' takes scalars, and the instructions of such a sequence can't be \
+         compiled beforehand: make them constants of the MLIR, or pass them in a buffer"
+    )]
+    Dynamic {
+        /// The kernel.
+        kernel: String,
+        /// Its line.
+        line: u32,
+    },
+    /// A full ELF for the first NPU.
+    #[error("there is no full ELF for npu1: use --format xclbin, which is the default there")]
+    ElfOnNpu1,
+    /// An option that the `aiecc` that was found does not have.
+    #[error("{aiecc} has no --{option}: leave {ours} out, or install a newer mlir-aie")]
+    NoOption {
+        /// The program.
+        aiecc: String,
+        /// Its missing option.
+        option: &'static str,
+        /// Ours that needs it.
+        ours: &'static str,
+    },
+    /// An option that has no meaning for this kernel.
+    #[error("--option {option} can't be used: {reason}")]
+    Meaningless {
+        /// The option.
+        option: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A device of the other NPU.
+    #[error("--option device={device} is for {found}, not for {wanted}")]
+    OtherDevice {
+        /// The device.
+        device: String,
+        /// What it is for.
+        found: Target,
+        /// What is built for.
+        wanted: Target,
+    },
+    /// A name that is too long for an xclbin.
+    #[error("{0}")]
+    XclbinName(String),
+    /// A symbol that is no file name.
+    #[error(
+        "the file has several kernels, and '{0}' can't be part of a file's name: rename it, or \
+         choose one kernel with --entry"
+    )]
+    Symbol(String),
+    /// Two kernels whose files would have one name.
+    #[error(
+        "'{first}' and '{second}' would be compiled to one file: rename a device or a sequence"
+    )]
+    SameName {
+        /// One kernel.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// An argument for the tool that names a file outside.
+    #[error(
+        "'{0}' names a file whose content no key would know: give the file with --input, and name \
+         it without its directory"
+    )]
+    Outside(String),
+}
+
+/// The architecture of a target; none of the cpu.
+#[must_use]
+pub const fn arch(target: Target) -> Option<Arch> {
+    match target {
+        Target::Npu1 => Some(Arch::Aie2),
+        Target::Npu2 => Some(Arch::Aie2p),
+        Target::Cpu => None,
+    }
+}
+
+/// The environment of all these tools: messages in English, temporary files and programs of ours.
+fn environment(companions: &Companions) -> Vec<(&'static str, String)> {
+    let mut environment = vec![
+        ("LC_ALL", "C".to_owned()),
+        ("PATH", PATH.to_owned()),
+        ("TMPDIR", "{work}".to_owned()),
+    ];
+    // Looked at before PATH by those that have it; the two tools name it differently.
+    for (tool, variable) in [
+        ("xclbinutil", "AIE_XCLBINUTIL"),
+        ("xclbinutil", "AIE_XCLBINUTIL_PATH"),
+        ("llvm-objcopy", "AIE_OBJCOPY_PATH"),
+    ] {
+        if companions.on_path.iter().any(|(name, _)| *name == tool) {
+            environment.push((variable, format!("{{work}}/npu-build/bin/{tool}")));
+        }
+    }
+    environment
+}
+
+fn command(
+    tool: &Arc<Tool>,
+    arguments: Vec<Argument>,
+    explain: fn(&str) -> Option<String>,
+) -> Command {
+    Command {
+        tool: Arc::clone(tool),
+        arguments,
+        explain,
+    }
+}
