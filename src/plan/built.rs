@@ -27,6 +27,8 @@ pub struct Build {
     pub kernels: Vec<BuiltKernel>,
     /// The steps that were ensured, in order.
     pub steps: Vec<Ensured>,
+    /// Whether what lies between the MLIR and the artifacts was asked for.
+    pub keeps_intermediates: bool,
     /// How long all of it took.
     pub elapsed: Duration,
 }
@@ -107,9 +109,10 @@ impl Build {
         outputs
     }
 
-    /// What was kept of what lies between the MLIR and the artifacts.
+    /// What lies between the MLIR and the artifacts, if it was asked for.
     pub fn intermediates(&self) -> impl Iterator<Item = &Artifact> {
-        self.artifacts().filter(|artifact| {
+        let wanted = self.artifacts().filter(|_| self.keeps_intermediates);
+        wanted.filter(|artifact| {
             let mut files = self.kernels.iter().flat_map(|kernel| &kernel.files);
             artifact.name != SOURCE && files.all(|(_, file)| file.path != artifact.path)
         })

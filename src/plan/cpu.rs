@@ -22,7 +22,7 @@ pub(super) fn route(
     prepared: &Prepared,
     request: &Request,
     tools: Arc<Llvm>,
-) -> Result<Route, KernelError> {
+) -> Result<Box<Route>, KernelError> {
     if let Some(what) = request.npu.first_said() {
         return Err(KernelError::OnlyForNpus(what));
     }
@@ -44,10 +44,10 @@ pub(super) fn route(
         march: request.march.clone().unwrap_or_default(),
         keep_intermediates: request.keep_intermediates,
     })?;
-    Ok(Route {
+    Ok(Box::new(Route {
         compile: step.into(),
         tools,
-    })
+    }))
 }
 
 impl Route {

@@ -216,6 +216,7 @@ impl Session {
             runtime: plan.prepared.runtime,
             kernels,
             steps,
+            keeps_intermediates: request.keep_intermediates,
             elapsed: started.elapsed(),
         })
     }

@@ -31,6 +31,7 @@ pub(super) struct Route {
     module: Module,
     kernels: Vec<Kernel>,
     subject: String,
+    file: PathBuf,
     /// What the files of several kernels are called.
     stem: String,
     source: Input,
@@ -76,6 +77,7 @@ pub(super) fn route(
         runtime,
         format,
         subject: subject(prepared),
+        file: request.kernel.clone(),
         stem: match kernels.as_slice() {
             [kernel] => kernel.signature.name.to_string(),
             _ => stem.to_string_lossy().into_owned(),
@@ -152,6 +154,7 @@ impl Route {
     fn lower_step(&self) -> Result<Step, KernelError> {
         Ok(npu::lower(&Lowering {
             subject: &self.subject,
+            file: &self.file,
             target: self.target.name(),
             source: self.source.clone(),
             grid: self.grid,
@@ -164,6 +167,7 @@ impl Route {
     fn compile_step(&self, source: Input) -> Result<npu::Compiled, KernelError> {
         Ok(npu::compile(&npu::Request {
             subject: &self.subject,
+            file: &self.file,
             target: self.target,
             module: &self.module,
             kernels: &self.kernels,
@@ -251,6 +255,7 @@ impl Route {
             }
             Ok::<_, KernelError>(npu::pack(Packing {
                 subject: &self.subject,
+                file: &self.file,
                 target: self.target.name(),
                 arch: self.arch,
                 format: self.format,

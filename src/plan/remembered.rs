@@ -25,7 +25,7 @@ pub(super) struct Plan {
 /// The way to the artifact.
 #[derive(Debug)]
 pub(super) enum Route {
-    Cpu(cpu::Route),
+    Cpu(Box<cpu::Route>),
     Npu(Box<npu::Route>),
 }
 
