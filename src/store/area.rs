@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::lock::{self, Lock};
+use super::lock::{self, Lock, Mode};
 use super::{Sharing, open};
 
 /// The name of the lock in an area.
@@ -30,15 +30,16 @@ impl Area {
             .prefix("build-")
             .tempdir_in(parent)?;
         // An area that can't be locked (no flock there) is never swept, which is safe.
-        let lock = lock::try_acquire(&directory.path().join(LOCK))
-            .ok()
-            .flatten();
+        open::share_directory(directory.path(), sharing);
+        let lock = directory.path().join(LOCK);
+        let lock = lock::try_acquire_mode(&lock, Mode::Exclusive, sharing);
+        let lock = lock.ok().flatten();
         let area = Self {
             directory,
             _lock: lock,
         };
         fs::create_dir(area.work())?;
-        open::create(&area.entry(), sharing, false)?;
+        open::create(&area.entry(), sharing)?;
         Ok(area)
     }
 
@@ -93,7 +94,11 @@ pub fn abandoned(parent: &Path) -> Vec<PathBuf> {
     areas.retain(|area| {
         let lock = area.join(LOCK);
         match age(&lock) {
-            Some(age) => age > GRACE && matches!(lock::try_acquire(&lock), Ok(Some(_))),
+            Some(age) => match lock::try_acquire(&lock) {
+                Ok(Some(_)) => age > GRACE,
+                Ok(None) => false,
+                Err(_) => age > LONGEST_BUILD,
+            },
             None => age(area).is_some_and(|age| age > LONGEST_BUILD),
         }
     });

@@ -260,7 +260,9 @@ impl Cache {
         match fs::symlink_metadata(&path) {
             Ok(_) => is_older(&path, DAY),
             Err(_) => {
-                let _ = open::write_new(&path, b"");
+                if let Ok(file) = open::new_file(&path) {
+                    open::share_file(&file, self.sharing());
+                }
                 false
             }
         }

@@ -138,6 +138,7 @@ impl Cache {
             path: entries.clone(),
             source,
         };
+        open::populate(self.layout(), self.sharing()).map_err(failed)?;
         let area = Area::new(&self.layout().work(), self.sharing()).map_err(failed)?;
         let mut cleared = Cleared::default();
         for (key, summary) in self.summaries() {

@@ -14,10 +14,13 @@ use super::{Cache, Sharing, open};
 use crate::digest::Digest;
 
 /// Moves a damaged entry out of the way, beside a file that says what is wrong with it.
-pub(super) fn quarantine(layout: &Layout, key: &Digest, reason: &str) -> io::Result<()> {
+pub(super) fn quarantine(cache: &Cache, key: &Digest, reason: &str) -> io::Result<()> {
+    let layout = cache.layout();
+    open::check_real(&layout.quarantine())?;
     let place = tempfile::Builder::new()
         .prefix(&format!("{}-", key.short()))
         .tempdir_in(layout.quarantine())?;
+    open::share_directory(place.path(), cache.sharing());
     fs::write(
         place.path().join("reason.txt"),
         format!("key {key}\n{reason}\n"),
@@ -37,9 +40,10 @@ pub(super) fn quarantine(layout: &Layout, key: &Digest, reason: &str) -> io::Res
 
 /// The key's lock, if nobody builds it now. Where there are no locks nobody can tell.
 pub(super) fn unused(layout: &Layout, key: &Digest, sharing: Sharing) -> Option<Lock> {
+    open::check_real(&layout.locks()).ok()?;
     let lock = layout.lock(key);
     let shard = lock.parent().unwrap_or(Path::new("."));
-    open::create(shard, sharing, false).ok()?;
+    open::create(shard, sharing).ok()?;
     lock::try_acquire_mode(&lock, Mode::Exclusive, sharing).ok()?
 }
 

@@ -4,7 +4,7 @@
 //! system's temporary directory.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ impl Job<'_> {
         let root = acquire(&cache.layout().root_lock(), Mode::Shared)?;
         let lock = cache.layout().lock(&self.key);
         if let Some(shard) = lock.parent() {
-            open::create(shard, cache.sharing(), false).map_err(|source| LockError::Io {
+            open::create(shard, cache.sharing()).map_err(|source| LockError::Io {
                 path: shard.to_owned(),
                 source,
             })?;
@@ -184,11 +184,11 @@ impl Job<'_> {
             fs::rename(&shard, area.misplaced())?;
         }
         if miss.cause == Cause::Damaged {
-            evict::quarantine(cache.layout(), &self.key, &miss.reason)?;
+            evict::quarantine(cache, &self.key, &miss.reason)?;
         }
         let (produced, created) = self.produce(&area)?;
-        let published = open::create(&shard, cache.sharing(), false)
-            .and_then(|()| publish(&area, &destination));
+        let published =
+            open::create(&shard, cache.sharing()).and_then(|()| publish(&area, &destination));
         match published {
             Ok(()) => {
                 // A hint for explanations.
@@ -292,7 +292,11 @@ impl Job<'_> {
             return error;
         };
         let path = cache.layout().failure(&self.key);
-        if open::write_new(&path, failure.log.as_bytes()).is_ok() {
+        let written = open::new_file(&path).and_then(|mut file| {
+            open::share_file(&file, cache.sharing());
+            file.write_all(failure.log.as_bytes())
+        });
+        if written.is_ok() {
             failure.log_path = Some(path);
         }
         ExecuteError::Tool(failure)

@@ -4,7 +4,7 @@
 //! one that can't be written still serves hits, and builds go on without it.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, Open
                     target,
                 });
             }
-            if let Err(error) = create(root, sharing, true) {
+            if let Err(error) = make(root, sharing, true) {
                 return unwritable(root, error);
             }
             fs::metadata(root).map_err(|source| io_error(root, source))?
@@ -111,6 +111,9 @@ pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, Open
     check_trust(root, &metadata, sharing)?;
     // On a hit everything is there, and this one look is all it costs.
     match fs::symlink_metadata(layout.version()) {
+        Ok(metadata) if !metadata.is_dir() => {
+            Err(OpenError::NotADirectory(layout.version().to_owned()))
+        }
         Ok(metadata) => {
             check_trust(layout.version(), &metadata, sharing)?;
             Ok(None)
@@ -136,22 +139,23 @@ pub fn check_layer(layout: &Layout) -> Result<Option<String>, OpenError> {
 /// Makes whatever is missing in the cache directory.
 pub fn populate(layout: &Layout, sharing: Sharing) -> io::Result<()> {
     if fs::symlink_metadata(layout.tag()).is_err() {
-        create(layout.root(), sharing, true)?;
+        make(layout.root(), sharing, true)?;
         fs::write(layout.tag(), TAG)?;
     }
     for directory in &layout.directories() {
-        create(directory, sharing, false)?;
-        // What is outside the cache is not ours to write.
-        if is_link(directory) {
-            let reason = format!("{} is a symbolic link", directory.display());
-            return Err(io::Error::other(reason));
-        }
+        create(directory, sharing)?;
     }
     Ok(())
 }
 
-/// Makes a directory that only those who share the cache can use; one that exists is left alone.
-pub fn create(directory: &Path, sharing: Sharing, recursive: bool) -> io::Result<()> {
+/// Makes a directory in the cache that only those who share it can use, unless it is there.
+pub fn create(directory: &Path, sharing: Sharing) -> io::Result<()> {
+    make(directory, sharing, false)?;
+    // What is outside the cache is not ours to write.
+    check_real(directory)
+}
+
+fn make(directory: &Path, sharing: Sharing, recursive: bool) -> io::Result<()> {
     let mode = match sharing {
         Sharing::Private => 0o700,
         Sharing::Group => 0o2770,
@@ -170,6 +174,15 @@ pub fn create(directory: &Path, sharing: Sharing, recursive: bool) -> io::Result
     }
 }
 
+/// Whether a directory of ours is one, and no symbolic link to another.
+pub fn check_real(directory: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(directory)?.is_dir() {
+        return Ok(());
+    }
+    let reason = format!("{} is not a directory", directory.display());
+    Err(io::Error::new(ErrorKind::NotADirectory, reason))
+}
+
 /// Flags for opening what should be a regular file: no link is followed and no FIFO waited for.
 pub const UNTRICKED: i32 = (OFlags::NOFOLLOW.bits() | OFlags::NONBLOCK.bits()).cast_signed();
 
@@ -181,14 +194,21 @@ pub fn share_file(file: &File, sharing: Sharing) {
     }
 }
 
-/// Writes a file that may not be in anybody's hands yet: neither through a link nor into a file that
-/// has another name elsewhere.
-pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// A new file in the place of what is there: neither behind a link, nor one that has another name
+/// elsewhere.
+pub fn new_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    File::create_new(path)?.write_all(bytes)
+    File::create_new(path)
+}
+
+/// Lets those who share the cache look into a directory that was just made, and delete it.
+pub fn share_directory(path: &Path, sharing: Sharing) {
+    if sharing == Sharing::Group {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o2770));
+    }
 }
 
 /// Whether there is a symbolic link in the place of a directory of ours.

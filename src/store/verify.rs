@@ -189,7 +189,7 @@ impl Verification<'_> {
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
         self.tell(Some(*key), &layout.entry(key), &reason, || {
-            lock.is_some() && evict::quarantine(layout, key, &reason).is_ok()
+            lock.is_some() && evict::quarantine(self.cache, key, &reason).is_ok()
         });
     }
 

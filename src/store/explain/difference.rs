@@ -205,7 +205,7 @@ fn input(
         };
         return (Cause::Input, one_sided(what, before, now));
     };
-    let is_source = step.source() == Some(&*origin.path);
+    let is_source = step.source.as_deref() == Some(&*origin.path);
     let (cause, what) = if is_source {
         (Cause::Source, "the source".to_owned())
     } else {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::super::layout::Layout;
@@ -49,6 +49,13 @@ pub(in super::super) fn add(
 /// The entries that a step of this kind has had for this kernel, oldest first.
 pub(super) fn known(layout: &Layout, step: &Step) -> Vec<Known> {
     let path = layout.kernel(&step.subject, step.target);
+    let shard = path.parent().unwrap_or(Path::new("."));
+    if open::check_real(&layout.kernels())
+        .and_then(|()| open::check_real(shard))
+        .is_err()
+    {
+        return Vec::new();
+    }
     let bytes = entry::read_regular(&path, 4 * LONG).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let known = text.lines().filter_map(|line| {
@@ -97,24 +104,21 @@ fn line(kind: &str, key: &Digest, created: u64) -> String {
 }
 
 fn append(path: &Path, sharing: Sharing, text: &str) -> io::Result<u64> {
-    let open = || {
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(UNTRICKED)
-            .open(path)
-    };
-    let mut file = match open() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            open::create(path.parent().unwrap_or(Path::new(".")), sharing, true)?;
-            open()?
-        }
-        opened => opened?,
-    };
+    open::create(path.parent().unwrap_or(Path::new(".")), sharing)?;
+    let mut file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(UNTRICKED)
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.nlink() != 1 {
+        // It has another name, perhaps outside the cache.
+        return Err(ErrorKind::InvalidData.into());
+    }
     open::share_file(&file, sharing);
     file.write_all(text.as_bytes())?;
-    Ok(file.metadata()?.len())
+    Ok(metadata.len())
 }
 
 /// A line that somebody adds meanwhile is lost, which is no harm.
@@ -132,7 +136,7 @@ fn shorten(path: &Path, sharing: Sharing) -> io::Result<()> {
 
 fn replace(path: &Path, sharing: Sharing, text: &str) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
-    open::create(directory, sharing, true)?;
+    open::create(directory, sharing)?;
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(text.as_bytes())?;
     open::share_file(file.as_file(), sharing);

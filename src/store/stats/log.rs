@@ -55,14 +55,9 @@ impl Log {
     pub(super) fn append(&self, text: &str) -> io::Result<u64> {
         const TRIES: u32 = 16;
         let path = self.directory.join(LOG);
+        self.check_directory()?;
         for _ in 0..TRIES {
-            let mut file = match self.open(&path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    open::create(&self.directory, self.sharing, false)?;
-                    self.open(&path)?
-                }
-                opened => opened?,
-            };
+            let mut file = self.open(&path)?;
             // Contended, it is being folded: there is a new log, or will be.
             if lock::try_file(&file, Mode::Shared)? == Tried::Contended {
                 continue;
@@ -86,6 +81,16 @@ impl Log {
         Err(ErrorKind::WouldBlock.into())
     }
 
+    /// Makes the directory if there is none.
+    fn check_directory(&self) -> io::Result<()> {
+        match open::check_real(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                open::create(&self.directory, self.sharing)
+            }
+            checked => checked,
+        }
+    }
+
     fn open(&self, path: &Path) -> io::Result<File> {
         let file = OpenOptions::new()
             .append(true)
@@ -99,6 +104,7 @@ impl Log {
 
     /// The right to fold; `None` if somebody else has it.
     pub(super) fn try_lock(&self) -> io::Result<Option<Lock>> {
+        self.check_directory()?;
         let path = self.directory.join("lock");
         lock::try_acquire_mode(&path, Mode::Exclusive, self.sharing)
     }

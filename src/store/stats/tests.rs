@@ -14,6 +14,7 @@ fn step() -> Step {
         version: 1,
         subject: "vec\tadd\n".into(),
         target: "cpu",
+        source: None,
         inputs: Vec::new(),
         environment: Vec::new(),
         companions: Companions::default(),

@@ -162,6 +162,9 @@ impl Collected {
 
 /// Everything that was counted. Folds where that is possible.
 pub(super) fn collect(log: &Log) -> Collected {
+    if open::check_real(log.directory()).is_err() {
+        return Collected::since_now();
+    }
     let folded = log.lock().and_then(|_lock| fold(log)).ok();
     folded.unwrap_or_else(|| {
         let mut collected = read(log.directory()).unwrap_or_else(Collected::since_now);
