@@ -11,6 +11,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::Sharing;
+use super::entry::Shelf;
 use super::layout::Layout;
 use crate::digest::Digest;
 
@@ -22,15 +23,15 @@ const PLACE: OFlags = OFlags::PATH
 
 /// An entry that is there.
 #[derive(Debug)]
-pub(super) struct EntryDirectory {
+pub(super) struct EntryDirectory<'a> {
     fd: OwnedFd,
-    sharing: Sharing,
+    shelf: &'a Shelf,
 }
 
-impl EntryDirectory {
-    /// Opens the entry of `key`, in a cache that is shared like that.
-    pub(super) fn open(layout: &Layout, key: &Digest, sharing: Sharing) -> io::Result<Self> {
-        let version = rustix::fs::open(layout.version(), PLACE, Mode::empty())?;
+impl<'a> EntryDirectory<'a> {
+    /// Opens the entry of `key` on a shelf.
+    pub(super) fn open(shelf: &'a Shelf, key: &Digest) -> io::Result<Self> {
+        let version = rustix::fs::open(shelf.layout.version(), PLACE, Mode::empty())?;
         let way = Layout::way(key);
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let fd = match rustix::fs::openat2(&version, &*way, PLACE, Mode::empty(), resolve) {
@@ -38,7 +39,7 @@ impl EntryDirectory {
             Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => step_by_step(version, &way)?,
             opened => opened?,
         };
-        Ok(Self { fd, sharing })
+        Ok(Self { fd, shelf })
     }
 
     /// Opens a file that must be a regular one, and that nobody else may have written.
@@ -50,11 +51,10 @@ impl EntryDirectory {
             return Err(invalid("it is not a regular file"));
         }
         let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
-        let user = rustix::process::geteuid().as_raw();
-        if self.sharing == Sharing::Private && owner != user {
+        if self.shelf.sharing == Sharing::Private && owner != self.shelf.user {
             return Err(invalid(format!("it belongs to user {owner}")));
         }
-        if mode & self.sharing.forbidden() != 0 {
+        if mode & self.shelf.sharing.forbidden() != 0 {
             return Err(invalid(format!("others can write it (mode {mode:04o})")));
         }
         Ok((file, metadata))

@@ -101,6 +101,8 @@ pub(super) struct Shelf {
     pub(super) layout: Layout,
     /// Who may have written it.
     pub(super) sharing: Sharing,
+    /// Whose files are believed, unless it is shared.
+    pub(super) user: u32,
     /// Whether uses are noted in it.
     pub(super) is_noted: bool,
     /// What was found in it before.
@@ -112,6 +114,7 @@ impl Shelf {
         Self {
             layout,
             sharing,
+            user: rustix::process::geteuid().as_raw(),
             is_noted,
             known: Recent::default(),
         }
@@ -121,7 +124,7 @@ impl Shelf {
 /// Looks `step` up on `shelf` and verifies what is there.
 pub(super) fn lookup(shelf: &Shelf, key: &Digest, step: &Step) -> Lookup {
     let (layout, known) = (&shelf.layout, &shelf.known);
-    let directory = match EntryDirectory::open(layout, key, shelf.sharing) {
+    let directory = match EntryDirectory::open(shelf, key) {
         Ok(directory) => directory,
         Err(error) if error.kind() == ErrorKind::NotFound => return Lookup::Absent,
         Err(error) => return Lookup::Damaged(format!("its directory: {error}")),
@@ -157,7 +160,7 @@ pub(super) fn lookup(shelf: &Shelf, key: &Digest, step: &Step) -> Lookup {
 }
 
 fn verify(
-    directory: &EntryDirectory,
+    directory: &EntryDirectory<'_>,
     layout: &Layout,
     manifest: Vec<u8>,
     key: &Digest,
@@ -231,7 +234,7 @@ pub(super) fn read_limited(file: &File, metadata: &Metadata, limit: u64) -> io::
 
 /// Compares size and content of a file with what is promised. Gives the content if it is `wanted`.
 pub(super) fn check(
-    directory: &EntryDirectory,
+    directory: &EntryDirectory<'_>,
     record: &ArtifactRecord,
     wanted: bool,
 ) -> Result<Option<Vec<u8>>, String> {

@@ -28,7 +28,7 @@ impl Verified {
     }
 
     /// Whether the entry, whose manifest has just been read, is the same to the byte.
-    pub(super) fn is_still(&self, directory: &EntryDirectory, manifest: &[u8]) -> bool {
+    pub(super) fn is_still(&self, directory: &EntryDirectory<'_>, manifest: &[u8]) -> bool {
         let artifacts = self.found.artifacts.iter();
         let mut files = artifacts.zip(&self.contents);
         self.manifest == manifest

@@ -196,7 +196,7 @@ impl Verification<'_> {
     /// Everything that can be told of an entry without its step. Gives the bytes of its files.
     fn check(&self, key: &Digest) -> Result<u64, String> {
         let layout = self.cache.layout();
-        let directory = EntryDirectory::open(layout, key, self.cache.sharing())
+        let directory = EntryDirectory::open(&self.cache.own, key)
             .map_err(|error| format!("its directory: {error}"))?;
         let bytes = directory
             .file(MANIFEST)
