@@ -24,39 +24,10 @@ use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use common::{Outcome, Scene};
+use common::{Outcome, Scene, faulty};
 use npu_build::store::lock;
-
-/// The library that stands between the program and its files, compiled once.
-fn faulty() -> &'static Path {
-    static LIBRARY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = LIBRARY.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("libfaulty_fs.so");
-        let source = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/doubles/faulty-fs/src/lib.rs"
-        );
-        let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
-        let mut command = Command::new(rustc);
-        command.args([
-            "--edition",
-            "2024",
-            "--crate-type",
-            "cdylib",
-            "-O",
-            "-C",
-            "panic=abort",
-        ]);
-        let status = command.arg("-o").arg(&path).arg(source).status();
-        assert!(status.unwrap().success());
-        (directory, path)
-    });
-    path
-}
 
 /// How a call goes wrong.
 #[derive(Clone, Copy, Debug)]

@@ -94,7 +94,7 @@ pub fn memory(scene: &Scene, table: &mut Table) {
     let mut peaks: Vec<_> = (0..11).map(|_| peak_memory(&command)).collect();
     peaks.sort_by(f64::total_cmp);
     let peak = peaks[peaks.len() / 2] / 1024.0;
-    table.line(FIGURE, format!("{peak:.1} MiB"), peak, 12.0, " MiB");
+    table.line(FIGURE, format!("{peak:.1} MiB"), peak, 10.0, " MiB");
 }
 
 /// What it takes to have the program at all.
