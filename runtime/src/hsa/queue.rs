@@ -161,9 +161,15 @@ impl Queue {
             self.rocr
                 .queue_create(self.agent, SIZE as u32, on_error, fault)?
         };
+        self.raw = raw;
         // SAFETY: ROCR made it.
         let queue = unsafe { &*raw };
-        self.raw = raw;
+        if u64::from(queue.size) != SIZE {
+            return Err(Failure {
+                call: "hsa_queue_create",
+                status: sys::INVALID_QUEUE_CREATION,
+            });
+        }
         self.base = queue.base.cast();
         self.doorbell = queue.doorbell;
         self.number += 1;
