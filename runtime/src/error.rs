@@ -1,14 +1,15 @@
 //! What can go wrong, with the facts in fields and a text for the person who reads it.
 
 mod argument;
+mod hsaco;
 mod npu;
+mod variable;
 mod xrt;
 
 pub use argument::{ArgumentError, ArgumentFault, Extent};
-pub use npu::{
-    CallError, Candidate, DeviceError, DeviceFault, HsacoFault, LibraryError, LostError,
-    VariableError, VariableFault,
-};
+pub use hsaco::HsacoFault;
+pub use npu::{CallError, Candidate, DeviceError, DeviceFault, LibraryError, LostError};
+pub use variable::{VariableError, VariableFault};
 pub use xrt::{XrtError, XrtFault};
 
 use crate::{Grid, NoImage, Runtime};
@@ -454,4 +455,15 @@ fn write_chain(f: &mut fmt::Formatter<'_>, error: &dyn std::error::Error) -> fmt
         next = error.source();
     }
     Ok(())
+}
+
+/// Names in backticks, or that there are none.
+fn quoted(names: &[String]) -> String {
+    match names {
+        [] => "none".into(),
+        names => {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            names.join(", ")
+        }
+    }
 }
