@@ -12,11 +12,11 @@ has_llvm() {
     command -v mlir-opt mlir-translate clang >/dev/null 2>&1
 }
 
-# Programs by their names, libraries by those of their packages.
+# Programs by their names, libraries and headers by those of their packages.
 missing=()
 for name in "$@"; do
     case $name in
-    lib*) dpkg -s "$name" >/dev/null 2>&1 || missing+=("$name") ;;
+    lib* | *-dev) dpkg -s "$name" >/dev/null 2>&1 || missing+=("$name") ;;
     *) command -v "$name" >/dev/null 2>&1 || missing+=("$name") ;;
     esac
 done

@@ -4,8 +4,10 @@
 use crate::buffer::{Buffer, Shared};
 use crate::element::sealed::Tagged;
 use crate::element::{Element, Primitive, Scalar};
+use crate::xrt;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 /// One argument of [`Kernel::launch`](crate::Kernel::launch).
 ///
@@ -64,6 +66,8 @@ pub(crate) enum Place {
     Host,
     /// The start of a block of the HSA device.
     Hsa,
+    /// The start of a buffer of XRT's device.
+    Xrt(NonNull<xrt::RawBuffer>),
 }
 
 impl<'a> Arg<'a> {

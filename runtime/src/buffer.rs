@@ -2,7 +2,7 @@
 //! cache line of its own, on an NPU memory that host and device both have mapped.
 
 use crate::arg::Place;
-use crate::{Element, Error, hsa};
+use crate::{Element, Error, hsa, xrt};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::marker::PhantomData;
@@ -44,6 +44,8 @@ pub(crate) enum Home {
     Hsa(
         #[expect(dead_code, reason = "it gives its block back when it is dropped")] hsa::Allocation,
     ),
+    /// A buffer of XRT's device.
+    Xrt(xrt::Allocation),
 }
 
 impl<T: Element> Buffer<T> {
@@ -90,6 +92,7 @@ impl<T: Element> Buffer<T> {
         match &self.home {
             Home::Host => Place::Host,
             Home::Hsa(_) => Place::Hsa,
+            Home::Xrt(allocation) => Place::Xrt(allocation.raw()),
         }
     }
 
@@ -122,7 +125,7 @@ impl<T: Element> Drop for Buffer<T> {
                     unsafe { dealloc(self.start.as_ptr().cast(), layout) };
                 }
             }
-            Home::Hsa(_) => {}
+            Home::Hsa(_) | Home::Xrt(_) => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::arg::{Place, Value};
 use crate::device::Backend;
-use crate::{Arg, Device, Error, Grid, Kernel, Runtime, hsa};
+use crate::{Arg, Device, Error, Grid, Kernel, Runtime, hsa, xrt};
 use std::fmt;
 
 /// A launch that has been checked and not run yet, made by [`Kernel::bind`].
@@ -120,7 +120,8 @@ impl<'a> Chain<'a> {
         };
         let done = match self.device.backend {
             Backend::Hsa(_) => hsa::run_chain(&self.launches),
-            Backend::Cpu(_) | Backend::Xrt(_) => run_in_order(&mut self.launches),
+            Backend::Xrt(_) => xrt::run_chain(&mut self.launches),
+            Backend::Cpu(_) => run_in_order(&mut self.launches),
         };
         done.map_err(failed)
     }

@@ -1,7 +1,7 @@
 //! Devices, and the runtimes that drive them. Everything that differs between runtimes is behind
 //! [`Backend`] here and its counterpart in `kernel.rs`.
 
-use crate::{Buffer, Element, Error, Npu, Variable, cpu, hsa, xrt};
+use crate::{Artifact, Buffer, Element, Error, Npu, Variable, cpu, hsa, xrt};
 use std::fmt;
 use std::str::FromStr;
 
@@ -110,8 +110,19 @@ impl Device {
         let backend = match runtime {
             Runtime::Cpu => Backend::Cpu(cpu::Device::open()),
             Runtime::Hsa => Backend::Hsa(hsa::Device::open()?),
-            Runtime::Xrt => Backend::Xrt(xrt::Device::open()?),
+            Runtime::Xrt => Backend::Xrt(xrt::Device::open(None)?),
         };
+        Ok(Self { backend })
+    }
+
+    /// Opens XRT's device through the launch shim that `npu-build` compiled, instead of the one
+    /// that `NPU_RUNTIME_XRT_SHIM` names or that is beside the program. A process loads one shim:
+    /// if that was done before, it is the one that is used.
+    ///
+    /// # Errors
+    /// As [`Device::open`], and if the shim can't be read or loaded.
+    pub fn open_with_shim(shim: &Artifact) -> Result<Self, Error> {
+        let backend = Backend::Xrt(xrt::Device::open(Some(shim))?);
         Ok(Self { backend })
     }
 
@@ -153,7 +164,7 @@ impl Device {
         match &self.backend {
             Backend::Cpu(_) => None,
             Backend::Hsa(device) => Some(device.npu()),
-            Backend::Xrt(device) => device.npu(),
+            Backend::Xrt(device) => Some(device.npu()),
         }
     }
 
@@ -193,7 +204,8 @@ impl Device {
     pub fn counters(&self) -> Counters {
         match &self.backend {
             Backend::Hsa(device) => device.counters(),
-            Backend::Cpu(_) | Backend::Xrt(_) => Counters::default(),
+            Backend::Xrt(device) => device.counters(),
+            Backend::Cpu(_) => Counters::default(),
         }
     }
 }

@@ -111,6 +111,7 @@ pub use element::{Element, Scalar};
 pub use error::{
     ArgumentError, ArgumentFault, ArtifactFault, CallError, Candidate, DeviceError, DeviceFault,
     Error, Extent, GridFault, HsacoFault, LibraryError, LostError, VariableError, VariableFault,
+    XrtError, XrtFault,
 };
 pub use grid::Grid;
 pub use half;

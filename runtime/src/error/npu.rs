@@ -133,8 +133,9 @@ impl fmt::Display for DeviceError {
                 f,
                 "its NPU is called `{name}`, which this version of npu-runtime ({}) does not know; \
                  a kernel for the wrong generation would hang it. If you know which one it is, set \
-                 NPU_RUNTIME_HSA_DEVICE to npu1 or npu2",
-                env!("CARGO_PKG_VERSION")
+                 NPU_RUNTIME_{}_DEVICE to npu1 or npu2",
+                env!("CARGO_PKG_VERSION"),
+                self.runtime.name().to_uppercase()
             ),
             DeviceFault::Contradiction {
                 variable,

@@ -8,7 +8,7 @@ use super::queue::Queue;
 use super::result::Rocr;
 use super::sys;
 use crate::error::{DeviceError, DeviceFault};
-use crate::{Error, Npu, Runtime, fork};
+use crate::{Error, Npu, Runtime, fork, npu};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 pub(super) struct Instance {
@@ -109,7 +109,7 @@ impl Instance {
             queue: Mutex::new(queue),
             agents,
             pools,
-            verify: is_set("NPU_RUNTIME_VERIFY_DIRECTIONS"),
+            verify: npu::verifies_directions(),
             rocr,
             _session: session,
             _opened: Opened(rocr),
@@ -177,10 +177,6 @@ impl Drop for Opened {
             CLOSED.notify_all();
         }
     }
-}
-
-fn is_set(variable: &str) -> bool {
-    std::env::var_os(variable).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// The limit of locked memory, if it is below the device heap's 64 MiB.
