@@ -127,7 +127,11 @@ fn beside_the_program(directory: &Path, specs: &[Spec], hsaco: &Path) -> bool {
     }
     // All three were made, the last two of them just now.
     assert!(command.status().unwrap().success());
-    assert_eq!(section_of(hsaco), section_of(&theirs), "not the same section");
+    assert_eq!(
+        section_of(hsaco),
+        section_of(&theirs),
+        "not the same section"
+    );
     let [native, ours, theirs] = times.map(|mut times| {
         times.sort();
         times[times.len() / 2]
