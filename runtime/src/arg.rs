@@ -55,6 +55,8 @@ pub(crate) struct Memory {
     /// Whether the borrow is mutable. If not, nothing may be written through `address`.
     pub(crate) writable: bool,
     pub(crate) place: Place,
+    /// Whether other arguments may be the same memory, and some of them write it.
+    pub(crate) shared: bool,
 }
 
 /// Where memory is, and so which device reaches it without a copy.
@@ -122,6 +124,7 @@ impl<'a> Arg<'a> {
             primitive: T::PRIMITIVE,
             writable: false,
             place,
+            shared: false,
         })
     }
 
@@ -132,6 +135,7 @@ impl<'a> Arg<'a> {
             primitive: T::PRIMITIVE,
             writable: true,
             place,
+            shared: false,
         })
     }
 
@@ -254,6 +258,7 @@ impl<'a, T: Element> Shared<'a, T> {
             primitive: T::PRIMITIVE,
             writable,
             place: self.place(),
+            shared: true,
         })
     }
 }

@@ -11,6 +11,7 @@ mod explain;
 mod hsaco;
 mod inspect;
 mod json;
+mod shim;
 mod terminal;
 
 use std::ffi::OsString;
@@ -174,6 +175,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
         Command::Cache { command } => cache::run(global, command, terminal),
         Command::Doctor => doctor::run(global, terminal),
         Command::Hsaco { command } => hsaco::run(command, terminal),
+        Command::Shim(command) => shim::run(global, command, terminal),
         Command::Completions { shell } => {
             let mut command = Arguments::command();
             let mut text = Vec::new();
