@@ -104,7 +104,7 @@ impl<'a> Shim<'a> {
     pub fn new(ensured: &'a Ensured, artifact: File, written: Option<PathBuf>) -> Self {
         Self {
             outcome: ensured.outcome.name(),
-            reason: reason(&ensured.outcome),
+            reason: reason(ensured),
             key: ensured.key.to_string(),
             artifact,
             written,
