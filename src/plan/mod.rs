@@ -205,22 +205,34 @@ impl Session {
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
         // What a step made may be deleted, by hand or by another process, before the next reads it.
-        const TRIES: u32 = 3;
-        for _ in 1..TRIES {
-            match self.build_once(request, observe) {
-                Err(BuildError::Ensure(EnsureError::Execute(ExecuteError::Input { .. }))) => {}
-                built => return built,
+        match self.build_from(&self.store, request, observe) {
+            Err(BuildError::Ensure(EnsureError::Execute(ExecuteError::Input { .. }))) => {
+                self.build_apart(request, observe)
             }
+            built => built,
         }
-        self.build_once(request, observe)
     }
 
-    fn build_once(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
+    /// Builds where nobody else deletes anything.
+    fn build_apart(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
+        // Its steps know the files that are gone.
+        self.plans.forget(&request.kernel);
+        let apart = self.build_from(&Store::disabled(), request, observe);
+        self.plans.forget(&request.kernel);
+        apart
+    }
+
+    fn build_from(
+        &self,
+        store: &Store,
+        request: &Request,
+        observe: Observer<'_>,
+    ) -> Result<Build, BuildError> {
         let started = Instant::now();
         let plan = self.plan(request, observe)?;
         let mut steps = Vec::new();
         let mut ensure = |step: &Keyed| {
-            let ensured = (self.store).ensure(step, request.refresh, &self.runner, observe)?;
+            let ensured = store.ensure(step, request.refresh, &self.runner, observe)?;
             steps.push(ensured.clone());
             Ok::<_, BuildError>(ensured)
         };
@@ -310,17 +322,14 @@ impl Session {
         observe: Observer<'_>,
     ) -> Result<(Build, Vec<PathBuf>), BuildError> {
         // An entry may be deleted, by hand or by another process, between its use and the copy.
-        const TRIES: u32 = 3;
-        let mut build = build;
-        for _ in 1..TRIES {
-            match build.write_to(directory, &wanted) {
-                Ok(written) => return Ok((build, written)),
-                Err(BuildError::Read { .. }) => build = self.build(request, observe)?,
-                Err(error) => return Err(error),
+        match build.write_to(directory, &wanted) {
+            Err(BuildError::Read { .. }) => {
+                let build = self.build_apart(request, observe)?;
+                let written = build.write_to(directory, &wanted)?;
+                Ok((build, written))
             }
+            written => Ok((build, written?)),
         }
-        let written = build.write_to(directory, &wanted)?;
-        Ok((build, written))
     }
 
     /// What is to be done for `request`; the plan of an earlier build if nothing has changed since.
