@@ -269,7 +269,7 @@ impl Route {
     }
 
     fn packer(&self) -> Result<Packer<'_>, KernelError> {
-        Ok(self.tools.packer()?)
+        Ok(self.tools.packer(self.format)?)
     }
 
     fn target(&self) -> Compiled {

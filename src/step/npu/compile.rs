@@ -137,6 +137,13 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     if let Some((option, reason)) = request.options.meaningless(request.module.level) {
         return Err(Refusal::Meaningless { option, reason });
     }
+    let has_grid = request.kernels.iter().any(|kernel| kernel.signature.grid);
+    if request.options.actual_sizes.is_some() && !has_grid {
+        return Err(Refusal::Meaningless {
+            option: "actual-sizes",
+            reason: "the kernel takes no grid, which it would say something about",
+        });
+    }
     if let Some(device) = &request.options.device
         && device.target != request.target
     {
@@ -164,11 +171,13 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     if request.format == Format::Xclbin {
         request.options.xclbin_name().map_err(Refusal::XclbinName)?;
     }
-    // Relative names lead into the work directory, which holds what the key knows.
+    // Relative names lead into the work directory, which holds what the key knows. Arguments in a
+    // file, `@FILE`, are read like any other.
     let outside = |argument: &&String| {
         let value = argument
             .split_once('=')
             .map_or(&***argument, |(_, value)| value);
+        let value = value.strip_prefix('@').unwrap_or(value);
         value.starts_with(['/', '~']) || value.split('/').any(|part| part == "..")
     };
     match request.extra.iter().find(outside) {
@@ -355,7 +364,11 @@ impl<'r, 'a> Naming<'r, 'a> {
                 arch: self.arch,
                 columns,
                 kernels: self.elf_kernels(),
-                configuration: vec![format!("{INTERMEDIATES}/full_elf_config.json")],
+                configuration: vec![
+                    format!("{INTERMEDIATES}/full_elf_config.json"),
+                    // Where older releases of aircc leave it.
+                    "air_project/full_elf_config.json".to_owned(),
+                ],
             },
         }
     }
