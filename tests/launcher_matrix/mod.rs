@@ -7,6 +7,8 @@ use npu_build::digest::Digest;
 use npu_build::launcher::{Artifact, Image, Kernel, Locate, Request, artifact_file_name};
 use npu_runtime::{Direction, ElementType, Kind, Parameter, Shape, Signature};
 
+pub mod images;
+
 pub const ELEMENTS: [ElementType; 15] = [
     ElementType::I1,
     ElementType::I8,
@@ -91,7 +93,6 @@ const KEYWORDS: [&str; 58] = [
 
 /// A kernel for the cpu target; its key and its artifact follow from its name.
 pub fn kernel(name: &str, grid: bool, parameters: Vec<Parameter>) -> Kernel {
-    let digest = Digest::of(artifact_bytes(name));
     Kernel {
         signature: Signature {
             name: Cow::Owned(name.to_owned()),
@@ -99,18 +100,37 @@ pub fn kernel(name: &str, grid: bool, parameters: Vec<Parameter>) -> Kernel {
             grid,
         },
         key: Digest::of(name),
-        images: vec![Image::Object {
-            object: Artifact {
-                file: artifact_file_name(name, &digest, "so"),
-                digest,
-            },
-        }],
+        images: vec![images::object(name)],
     }
 }
 
-/// What stands in for the artifact of a kernel.
-pub fn artifact_bytes(name: &str) -> Vec<u8> {
-    format!("artifact of {name}").into_bytes()
+/// What stands in for an artifact: `name` is that of the kernel, or of the design that several
+/// kernels belong to.
+fn artifact(name: &str, extension: &str) -> Artifact {
+    let digest = Digest::of(bytes_of(name, extension));
+    Artifact {
+        file: artifact_file_name(name, &digest, extension),
+        digest,
+    }
+}
+
+fn bytes_of(name: &str, extension: &str) -> Vec<u8> {
+    format!("artifact of {name}.{extension}").into_bytes()
+}
+
+/// What the files of a kernel hold.
+pub fn files_of(kernel: &Kernel) -> Vec<(&Artifact, Vec<u8>)> {
+    let artifacts = kernel.images.iter().flat_map(Image::artifacts);
+    artifacts
+        .map(|artifact| {
+            let (_, extension) = artifact.file.split_once('.').unwrap();
+            let mut contents = [&kernel.signature.name, images::DESIGN]
+                .map(|name| bytes_of(name, extension))
+                .into_iter();
+            let content = contents.find(|content| Digest::of(content) == artifact.digest);
+            (artifact, content.unwrap())
+        })
+        .collect()
 }
 
 pub fn scalar(name: &str, element: ElementType) -> Parameter {
@@ -198,6 +218,9 @@ pub fn files() -> Vec<(String, Request)> {
         ("keywords", keywords()),
         ("names", awkward_names()),
         ("lints", lint_bait()),
+        ("npu", images::npu()),
+        ("fat", images::fat()),
+        ("stubs", images::stubs()),
     ]
     .into_iter()
     .map(|(name, kernels)| (name.to_owned(), request(kernels, Locate::Embed)))
@@ -208,6 +231,11 @@ pub fn files() -> Vec<(String, Request)> {
         vecadd().signature.parameters.into_owned(),
     )];
     files.push(("located".to_owned(), request(located, Locate::Directory)));
+    let located = images::npu().into_iter().chain(images::fat()).collect();
+    let located = request(located, Locate::Directory);
+    files.push(("located_images".to_owned(), located));
+    let stubs = request(images::stubs(), Locate::Directory);
+    files.push(("located_stubs".to_owned(), stubs));
     files
 }
 
