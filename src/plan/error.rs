@@ -134,6 +134,9 @@ pub enum KernelError {
     /// A grid for a kernel that has its own.
     #[error("--grid is for linalg-level kernels; at the {0} level it is part of the text")]
     GridInText(Level),
+    /// A choice that can't be understood.
+    #[error("{0}")]
+    Choice(String),
     /// A file that the tools are to read.
     #[error(transparent)]
     File(#[from] FileError),

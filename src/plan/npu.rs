@@ -63,8 +63,8 @@ pub(super) fn route(
         return Err(KernelError::NoKernel);
     }
     let module = &understood.module;
-    let mut kernels = understood.kernels.clone();
-    let grid = settle_grid(module.level, &mut kernels, request)?;
+    let kernels = understood.kernels.clone();
+    let grid = settle_grid(module.level, &kernels, request)?;
     let script = match &request.npu.transform {
         Some(path) if module.level == Level::Linalg => files::transform(path)?,
         _ => Files::default(),
@@ -105,25 +105,15 @@ pub(super) fn route(
     Ok(route)
 }
 
-/// The grid that is compiled in. Only linalg-level kernels are lowered here; at the AIR level it
-/// has become part of the text, and what is left of it in the signature is nobody's to give.
+/// The grid that is compiled in: that of a linalg-level kernel, which is lowered here.
 fn settle_grid(
     level: Level,
-    kernels: &mut [Kernel],
+    kernels: &[Kernel],
     request: &Request,
 ) -> Result<Option<[u32; 3]>, KernelError> {
-    let given = request.npu.grid;
-    if level != Level::Linalg {
-        for kernel in kernels {
-            kernel.signature.grid = false;
-        }
-        return match given {
-            Some(_) => Err(KernelError::GridInText(level)),
-            None => Ok(None),
-        };
-    }
     let has_grid = kernels.iter().any(|kernel| kernel.signature.grid);
-    match (has_grid, given) {
+    match (has_grid, request.npu.grid) {
+        (_, Some(_)) if level != Level::Linalg => Err(KernelError::GridInText(level)),
         (true, Some(grid)) => Ok(Some(grid.0)),
         (true, None) => Err(KernelError::NoGrid),
         (false, Some(_)) => Err(KernelError::NoGridArguments),

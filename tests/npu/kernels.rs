@@ -84,7 +84,7 @@ pub fn aie_with(part: &str, links: &str) -> String {
         memref.store %z, %cm[%i] : {of}
       }}
       aie.end
-    }} {links}
+    }}{links}
     aie.runtime_sequence @sequence(%x : {of}, %out : {of}) {{
       aiex.npu.load_pdi {{ device_ref = @main }}
       aiex.npu.dma_memcpy_nd(%x[0, 0, 0, 0][1, 1, 1, 256][0, 0, 0, 1]) {{id = 0 : i64, metadata = @a}} : {of}

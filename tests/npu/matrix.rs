@@ -173,7 +173,7 @@ fn others_agree(scene: &Scene, hsacos: BTreeSet<PathBuf>, elfs: BTreeSet<PathBuf
     let hsacos: Vec<_> = hsacos.into_iter().collect();
     let said = judge::llvm_readelf(&hsacos);
     let count = |said: &str, what: &str| said.matches(what).count();
-    assert_eq!(count(&said, "Machine:                           AMD GPU"), 20);
+    assert_eq!(count(&said, "Machine:                           EM_AMDGPU"), 20);
     assert_eq!(count(&said, "Class:                             ELF64"), 20);
     assert_eq!((count(&said, "] aie2 "), count(&said, "] aie2p ")), (4, 16));
     let elfs: Vec<_> = elfs.into_iter().collect();
