@@ -142,7 +142,9 @@ impl Route {
     }
 
     fn lower_step(&self) -> Result<Step, KernelError> {
+        let kernel = self.kernels.first().ok_or(KernelError::NoKernel)?;
         Ok(npu::lower(&Lowering {
+            function: &kernel.symbol,
             subject: &self.subject,
             file: &self.file,
             target: self.target.name(),

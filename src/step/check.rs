@@ -16,12 +16,18 @@ use crate::hsaco::section::Section;
 use crate::hsaco::verdict::{Agent, Reader, Verdict, verdicts};
 use crate::hsaco::xclbin::Xclbin;
 use crate::hsaco::{Arch, pdi};
+use crate::kernel::Module;
 
 /// What the content of an output is checked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Text in UTF-8.
     Text,
+    /// A kernel in MLIR, from its first bracket to its last.
+    Mlir {
+        /// The function that it must define.
+        function: String,
+    },
     /// A shared object that this machine can load, with the entry points of a kernel.
     CpuObject,
     /// An instruction stream, as long as it says, for this architecture.
@@ -76,6 +82,7 @@ impl Check {
     pub fn content(&self, bytes: &[u8], directory: &Path) -> Result<(), String> {
         match self {
             Self::Text => told(std::str::from_utf8(bytes)).map(drop),
+            Self::Mlir { function } => mlir(bytes, function),
             Self::CpuObject => told(npu_runtime::check_cpu_object(bytes)),
             Self::Insts { arch } => told(Insts::parse_for(bytes, *arch)).map(drop),
             Self::Pdi => told(pdi::validate(bytes)),
@@ -102,6 +109,14 @@ fn told<T>(result: Result<T, impl ToString>) -> Result<T, String> {
     result.map_err(|fault| fault.to_string())
 }
 
+fn mlir(bytes: &[u8], function: &str) -> Result<(), String> {
+    let module = told(Module::scan(bytes))?;
+    match module.defined.iter().any(|name| name == function) {
+        true => Ok(()),
+        false => Err(format!("it does not define the function '{function}'")),
+    }
+}
+
 fn xclbin(bytes: &[u8], columns: u32, kernel: &str) -> Result<(), String> {
     let xclbin = told(Xclbin::parse(bytes))?;
     let partition = told(xclbin.partition())?;
@@ -110,6 +125,9 @@ fn xclbin(bytes: &[u8], columns: u32, kernel: &str) -> Result<(), String> {
         return Err(format!(
             "its partition has {found} columns, and it was compiled for {columns}"
         ));
+    }
+    for pdi in &partition.pdis {
+        told(pdi::validate(pdi.image))?;
     }
     let names = told(xclbin.kernel_names())?;
     if names.contains(&kernel.as_bytes()) {
@@ -151,6 +169,9 @@ fn full_elf(
                 "its kernel '{name}' takes {arguments} buffers, and the MLIR says {}",
                 wanted.buffers
             ));
+        }
+        for site in &kernel.pdis {
+            told(pdi::validate(site.image))?;
         }
         names.push(name);
     }
