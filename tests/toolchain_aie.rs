@@ -718,7 +718,11 @@ fn the_packer_is_the_chosen_one() {
     let tools = sandbox.aie_tools(&search);
     assert_eq!(program(&tools), in_wheel);
     let packer = tools.packer(Format::Xclbin);
-    assert_eq!(packer, Ok(Packer::Builtin), "nor unpack an xclbin without xclbinutil");
+    assert_eq!(
+        packer,
+        Ok(Packer::Builtin),
+        "nor unpack an xclbin without xclbinutil"
+    );
 }
 
 #[test]

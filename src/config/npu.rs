@@ -113,7 +113,10 @@ impl TryFrom<Grid> for LaunchGrid {
     fn try_from(grid: Grid) -> Result<Self, String> {
         let sizes = [grid.x, grid.y, grid.z];
         // The tools count in i32.
-        match sizes.iter().all(|size| (1..=i32::MAX as u32).contains(size)) {
+        match sizes
+            .iter()
+            .all(|size| (1..=i32::MAX as u32).contains(size))
+        {
             true => Ok(Self(sizes)),
             false => Err(Self::refused(&format!("{},{},{}", grid.x, grid.y, grid.z))),
         }

@@ -40,10 +40,7 @@ pub(super) fn retell(text: &str, inputs: &[Input]) -> String {
                 result.push_str(&input.name);
                 continue;
             };
-            result.push_str(&format!(
-                "{place}{quote}:{}",
-                original(line)
-            ));
+            result.push_str(&format!("{place}{quote}:{}", original(line)));
             rest = after;
         }
         result.push_str(rest);
@@ -128,7 +125,12 @@ mod tests {
     #[test]
     fn what_an_earlier_step_made_is_told_by_its_place() {
         let path = std::path::Path::new("/cache/kernel.air.mlir");
-        let inputs = [Input::made("kernel.mlir", path, 0, crate::digest::Digest::of(""))];
+        let inputs = [Input::made(
+            "kernel.mlir",
+            path,
+            0,
+            crate::digest::Digest::of(""),
+        )];
         let told = retell("kernel.mlir:3:5: error: no", &inputs);
         assert_eq!(told, "/cache/kernel.air.mlir:3:5: error: no");
     }

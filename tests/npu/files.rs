@@ -13,7 +13,10 @@ use crate::scene::{AIECC, Built, NOTHING, Scene, compile, run};
 /// A scene with a kernel in `src` that is linked with `links`, attributes of its core.
 fn linked(links: &str) -> Scene {
     let scene = Scene::new();
-    scene.file("src/k.mlir", kernels::aie_with("npu2", &format!(" {{ {links} }}")));
+    scene.file(
+        "src/k.mlir",
+        kernels::aie_with("npu2", &format!(" {{ {links} }}")),
+    );
     scene
 }
 
@@ -37,7 +40,11 @@ fn a_link_file_is_the_one_beside_the_kernel() {
     scene.file("src/add.o", "other");
     let other = scene.compile("src/k.mlir");
     assert_eq!(scene.ran(), AIECC);
-    assert_ne!(right.first(), other.first(), "what was linked is not the new file");
+    assert_ne!(
+        right.first(),
+        other.first(),
+        "what was linked is not the new file"
+    );
     scene.file("src/add.o", "right");
     assert_eq!(scene.compile("src/k.mlir").artifacts(0), right.artifacts(0));
     assert_eq!(scene.ran(), NOTHING);
@@ -63,7 +70,11 @@ fn at_the_air_level_too() {
     let scene = Scene::new();
     let text = kernels::air().replace("  func.func @launched", "  func.func private @add(memref<256xf32>) attributes {link_with = \"add.o\"}\n  func.func @launched");
     scene.file("src/k.mlir", text);
-    scene.refuses("src/k.mlir --target npu2", 2, &["src/k.mlir: the link file src/add.o: No such file"]);
+    scene.refuses(
+        "src/k.mlir --target npu2",
+        2,
+        &["src/k.mlir: the link file src/add.o: No such file"],
+    );
     scene.file("src/add.o", "one");
     scene.compile("src/k.mlir --target npu2");
     scene.file("src/add.o", "two");
@@ -73,15 +84,33 @@ fn at_the_air_level_too() {
 #[test]
 fn a_link_file_that_is_missing_or_outside() {
     for (name, words) in [
-        ("add.o", &["src/k.mlir: the link file src/add.o: No such file"][..]),
-        ("../add.o", &["the link file '../add.o' leads out of src", "--input"]),
+        (
+            "add.o",
+            &["src/k.mlir: the link file src/add.o: No such file"][..],
+        ),
+        (
+            "../add.o",
+            &["the link file '../add.o' leads out of src", "--input"],
+        ),
         ("lib/../../add.o", &["leads out of src"]),
-        ("/usr/lib/add.o", &["the link file '/usr/lib/add.o' leads out of src"]),
+        (
+            "/usr/lib/add.o",
+            &["the link file '/usr/lib/add.o' leads out of src"],
+        ),
         ("", &["leads out of src"]),
         ("lib", &["the link file src/lib: Is a directory"]),
-        ("kernel.mlir", &["a file can't be called 'kernel.mlir' here"]),
-        ("kernel.mlir/add.o", &["a file can't be called 'kernel.mlir/add.o' here"]),
-        ("npu-build/add.o", &["a file can't be called 'npu-build/add.o' here"]),
+        (
+            "kernel.mlir",
+            &["a file can't be called 'kernel.mlir' here"],
+        ),
+        (
+            "kernel.mlir/add.o",
+            &["a file can't be called 'kernel.mlir/add.o' here"],
+        ),
+        (
+            "npu-build/add.o",
+            &["a file can't be called 'npu-build/add.o' here"],
+        ),
     ] {
         let scene = linked(&format!("link_with = \"{name}\""));
         scene.file("add.o", "outside");
@@ -93,7 +122,12 @@ fn a_link_file_that_is_missing_or_outside() {
 
 #[test]
 fn names_that_only_look_like_ours_are_free() {
-    for name in ["npu-build.o", "npu-builder/add.o", "my kernel.mlir.o", "ä.o"] {
+    for name in [
+        "npu-build.o",
+        "npu-builder/add.o",
+        "my kernel.mlir.o",
+        "ä.o",
+    ] {
         let scene = linked(&format!("link_with = \"{name}\""));
         scene.file(&format!("src/{name}"), "x");
         scene.compile("src/k.mlir");
@@ -106,7 +140,11 @@ fn an_input_from_elsewhere_is_found_by_its_name() {
     let scene = linked("link_with = \"add.o\"");
     scene.file("elsewhere/add.o", "given");
     // What the kernel names must be beside it, so as not to depend on who builds it.
-    scene.refuses("src/k.mlir --input elsewhere/add.o", 2, &["the link file src/add.o"]);
+    scene.refuses(
+        "src/k.mlir --input elsewhere/add.o",
+        2,
+        &["the link file src/add.o"],
+    );
     scene.file("src/add.o", "beside");
     let words = ["src/add.o and elsewhere/add.o would both be 'add.o' to the tools"];
     scene.refuses("src/k.mlir --input elsewhere/add.o", 2, &words);
@@ -120,8 +158,14 @@ fn an_input_from_elsewhere_is_found_by_its_name() {
     for (input, words) in [
         ("none.txt", "the input none.txt: No such file"),
         ("src", "the input src: Is a directory"),
-        ("elsewhere/kernel.mlir", "a file can't be called 'kernel.mlir' here"),
-        ("elsewhere/npu-build", "a file can't be called 'npu-build' here"),
+        (
+            "elsewhere/kernel.mlir",
+            "a file can't be called 'kernel.mlir' here",
+        ),
+        (
+            "elsewhere/npu-build",
+            "a file can't be called 'npu-build' here",
+        ),
     ] {
         scene.file("elsewhere/kernel.mlir", "");
         scene.file("elsewhere/npu-build", "");
@@ -161,24 +205,55 @@ fn a_cache_with_spaces_in_its_path() {
     let told = run(scene.npu_build(), &format!("compile {arguments} --refresh"));
     told.fails(1, &["src/k.mlir: aiecc failed"]);
     for run in scene.tools.compilations("aiecc") {
-        assert!(!run.directory.exists(), "{:?} is left behind", run.directory);
+        assert!(
+            !run.directory.exists(),
+            "{:?} is left behind",
+            run.directory
+        );
     }
 }
 
 #[test]
 fn kernels_of_any_name() {
     let scene = Scene::new();
-    for name in ["with space.mlir", "ein Käfer.mlir", "核心/矩阵.mlir", "a'b\"c$d.mlir", "{0}.mlir", "-dash.mlir", "no-extension"] {
+    for name in [
+        "with space.mlir",
+        "ein Käfer.mlir",
+        "核心/矩阵.mlir",
+        "a'b\"c$d.mlir",
+        "{0}.mlir",
+        "-dash.mlir",
+        "no-extension",
+    ] {
         let path = scene.file(&format!("src/{name}"), kernels::aie("npu2"));
-        let built = compile(scene.npu_build(), &format!("{} --format xclbin", path.display().to_string().replace(' ', "␣")));
+        let built = compile(
+            scene.npu_build(),
+            &format!(
+                "{} --format xclbin",
+                path.display().to_string().replace(' ', "␣")
+            ),
+        );
         is_right(&built, false);
         // The name is not in the key.
-        assert_eq!(scene.ran(), if name.starts_with("with") { AIECC } else { NOTHING }, "{name}");
+        assert_eq!(
+            scene.ran(),
+            if name.starts_with("with") {
+                AIECC
+            } else {
+                NOTHING
+            },
+            "{name}"
+        );
     }
-    let strange = scene.path().join(std::ffi::OsStr::from_bytes(b"src/no\xffutf8.mlir"));
+    let strange = scene
+        .path()
+        .join(std::ffi::OsStr::from_bytes(b"src/no\xffutf8.mlir"));
     fs::copy(scene.path().join("src/no-extension"), &strange).unwrap();
     let mut command = scene.npu_build();
-    command.arg("compile").arg(&strange).args(["--format", "xclbin", "--out-dir", "out"]);
+    command
+        .arg("compile")
+        .arg(&strange)
+        .args(["--format", "xclbin", "--out-dir", "out"]);
     let written = Outcome(command.output().unwrap()).paths();
     assert_eq!(written.len(), 3);
     assert_eq!(fs::read_dir(scene.path().join("out")).unwrap().count(), 3);

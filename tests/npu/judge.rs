@@ -106,7 +106,9 @@ fn doubled(stream: &[u8]) -> [f32; 3] {
     let mut arguments: Vec<&mut [u8]> = vec![&mut x, &mut out];
     arguments.extend(nothing.iter_mut().map(Vec::as_mut_slice));
     program.run(&mut arguments, &[]).unwrap();
-    let mut results = out.chunks(4).map(|four| f32::from_le_bytes(four.try_into().unwrap()));
+    let mut results = out
+        .chunks(4)
+        .map(|four| f32::from_le_bytes(four.try_into().unwrap()));
     std::array::from_fn(|_| results.next().unwrap())
 }
 

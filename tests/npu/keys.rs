@@ -74,7 +74,11 @@ fn every_option_of_the_compiler_compiles_again() {
         runs(&scene, &format!("{LINALG} {option}"), AIRCC);
     }
     runs(&scene, &format!("{LINALG} -- --omit-auto-broadcast"), AIRCC);
-    runs(&scene, &format!("{LINALG} -- --omit-auto-broadcast -v"), AIRCC);
+    runs(
+        &scene,
+        &format!("{LINALG} -- --omit-auto-broadcast -v"),
+        AIRCC,
+    );
     // What was the default all along is no change.
     for same in [
         "--option stack-size=2048",
@@ -103,8 +107,16 @@ fn every_option_of_aiecc_compiles_again() {
 #[test]
 fn the_grid_lowers_and_compiles_again() {
     let scene = linalg();
-    runs(&scene, &LINALG.replace("--grid 4", "--grid 8"), LOWER + AIRCC);
-    runs(&scene, &format!("{LINALG} --option actual-sizes=200,1"), LOWER + AIRCC);
+    runs(
+        &scene,
+        &LINALG.replace("--grid 4", "--grid 8"),
+        LOWER + AIRCC,
+    );
+    runs(
+        &scene,
+        &format!("{LINALG} --option actual-sizes=200,1"),
+        LOWER + AIRCC,
+    );
     runs(&scene, &LINALG.replace("--grid 4", "--grid 4,1,1"), NOTHING);
 }
 
@@ -137,7 +149,10 @@ fn comments_locations_and_white_space_are_no_change() {
         }
     }
     let scene = linalg();
-    scene.file("k.mlir", kernels::gridded().replace("    return\n", "    return loc(\"/home/me/k.py\":3:1)\n"));
+    scene.file(
+        "k.mlir",
+        kernels::gridded().replace("    return\n", "    return loc(\"/home/me/k.py\":3:1)\n"),
+    );
     runs(&scene, LINALG, NOTHING);
     scene.file("k.mlir", kernels::gridded().replace("addf", "mulf"));
     runs(&scene, LINALG, LOWER + AIRCC);
@@ -147,10 +162,17 @@ fn comments_locations_and_white_space_are_no_change() {
 fn a_transform_script_lowers_again_and_its_comments_do_not() {
     let scene = linalg();
     let script = fs::read_to_string(scene.tools.transform()).unwrap();
-    scene.file("root/transform.mlir", format!("// Another comment.\n{script}"));
+    scene.file(
+        "root/transform.mlir",
+        format!("// Another comment.\n{script}"),
+    );
     runs(&scene, LINALG, NOTHING);
     scene.file("elsewhere/t.mlir", &script);
-    runs(&scene, &LINALG.replace("root/transform.mlir", "elsewhere/t.mlir"), NOTHING);
+    runs(
+        &scene,
+        &LINALG.replace("root/transform.mlir", "elsewhere/t.mlir"),
+        NOTHING,
+    );
     scene.file("root/transform.mlir", script.replace("[256]", "[128]"));
     runs(&scene, LINALG, LOWER + AIRCC);
 }
@@ -222,7 +244,10 @@ fn a_tool_outside_of_a_wheel_is_changed_alone() {
     assert_eq!((count("air-opt"), count("aircc")), (3, 1));
     install("air-opt", "2");
     // Early cut-off: other bytes of air-opt, the same AIR.
-    assert_eq!(scene.compile(&arguments).steps(), "lower built, compile hit, launcher hit");
+    assert_eq!(
+        scene.compile(&arguments).steps(),
+        "lower built, compile hit, launcher hit"
+    );
     assert_eq!((count("air-opt"), count("aircc")), (6, 1));
     install("aircc", "2");
     let steps = scene.compile(&arguments).steps();
@@ -239,12 +264,22 @@ fn where_things_are_is_no_change() {
     let other = Scene::new();
     other.file("k.mlir", &text);
     assert_eq!(other.key("k.mlir"), scene.key("k.mlir"));
-    for (name, value) in [("TMPDIR", "/dev/shm"), ("LC_ALL", "de_DE.UTF-8"), ("AIECC_JOBS", "7")] {
+    for (name, value) in [
+        ("TMPDIR", "/dev/shm"),
+        ("LC_ALL", "de_DE.UTF-8"),
+        ("AIECC_JOBS", "7"),
+    ] {
         let mut command = scene.npu_build();
         command.env(name, value);
         assert_eq!(compile(command, "k.mlir").outcome(), "hit", "{name}");
     }
-    for flag in ["-v", "--timeout 1h", "--runtime xrt", "--target npu2", "--entry main"] {
+    for flag in [
+        "-v",
+        "--timeout 1h",
+        "--runtime xrt",
+        "--target npu2",
+        "--entry main",
+    ] {
         runs(&scene, &format!("k.mlir {flag}"), NOTHING);
     }
 }

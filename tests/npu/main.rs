@@ -9,8 +9,8 @@
     reason = "a failed helper is a failed test"
 )]
 
+mod build_script;
 mod builder;
-//mod build_script;
 #[path = "../common/mod.rs"]
 mod common;
 mod concurrency;

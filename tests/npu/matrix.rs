@@ -51,7 +51,11 @@ const KERNELS: [(&str, &str, [Runs; 2]); 4] = [
 ];
 
 /// What a format is in the end, or why it is refused.
-fn settled(target: &Target, runtime: &str, format: &'static str) -> Result<&'static str, &'static str> {
+fn settled(
+    target: &Target,
+    runtime: &str,
+    format: &'static str,
+) -> Result<&'static str, &'static str> {
     match (target.arch, runtime, format) {
         (_, "hsa", "pdi") => Err("an hsaco is packed from a full ELF or an xclbin"),
         (Arch::Aie2, _, "elf") => Err("there is no full ELF for npu1: use --format xclbin"),
@@ -117,7 +121,11 @@ fn matrix(dialect: u8) {
             let format = match settled(target, runtime, format) {
                 Ok(format) => format,
                 Err(reason) => {
-                    assert_eq!((code, builds.len()), (2, KERNELS.len()), "{case}: {builds:?}");
+                    assert_eq!(
+                        (code, builds.len()),
+                        (2, KERNELS.len()),
+                        "{case}: {builds:?}"
+                    );
                     for built in builds {
                         let error = built.error().unwrap();
                         assert!(error.contains(reason), "{case}: {error}");
@@ -173,7 +181,10 @@ fn others_agree(scene: &Scene, hsacos: BTreeSet<PathBuf>, elfs: BTreeSet<PathBuf
     let hsacos: Vec<_> = hsacos.into_iter().collect();
     let said = judge::llvm_readelf(&hsacos);
     let count = |said: &str, what: &str| said.matches(what).count();
-    assert_eq!(count(&said, "Machine:                           EM_AMDGPU"), 20);
+    assert_eq!(
+        count(&said, "Machine:                           EM_AMDGPU"),
+        20
+    );
     assert_eq!(count(&said, "Class:                             ELF64"), 20);
     assert_eq!((count(&said, "] aie2 "), count(&said, "] aie2p ")), (4, 16));
     let elfs: Vec<_> = elfs.into_iter().collect();
@@ -210,7 +221,11 @@ fn a_linalg_kernel_without_a_script_is_refused_by_aircc_and_explained() {
     scene.refuses(
         "gridless.mlir --target npu2",
         1,
-        &["gridless.mlir: aircc failed with exit status 1", "none was given: use --transform", "pass pipeline failed"],
+        &[
+            "gridless.mlir: aircc failed with exit status 1",
+            "none was given: use --transform",
+            "pass pipeline failed",
+        ],
     );
     // One pipeline is enough where there is nothing in between.
     assert_eq!(

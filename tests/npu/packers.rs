@@ -1,7 +1,6 @@
 //! The built-in packer and an aie-hsaco: the same section, whoever packs; and what is refused.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use npu_build::hsaco::Arch;
@@ -46,13 +45,22 @@ fn both_give_the_same_section() {
         let builtin = scene.compile(&format!("{arguments} --hsaco-packer builtin"));
         assert_eq!(scene.ran(), NOTHING, "{arguments}");
         assert_eq!(builtin.steps(), "compile hit, pack built, launcher built");
-        assert_eq!(section(&program, arch), section(&builtin, arch), "{arguments}");
-        let dumps = [&program, &builtin].map(|built| judge::hsaco_dump(&scene, &built.artifacts(0)[0]));
+        assert_eq!(
+            section(&program, arch),
+            section(&builtin, arch),
+            "{arguments}"
+        );
+        let dumps =
+            [&program, &builtin].map(|built| judge::hsaco_dump(&scene, &built.artifacts(0)[0]));
         assert_eq!(dumps[0], dumps[1]);
         let names = program.names();
         assert_eq!(dumps[0].matches("  kernel ").count(), names.len());
         for name in names {
-            assert!(dumps[0].contains(&format!("  kernel {name}: ")), "{}", dumps[0]);
+            assert!(
+                dumps[0].contains(&format!("  kernel {name}: ")),
+                "{}",
+                dumps[0]
+            );
         }
     }
 }
@@ -64,49 +72,64 @@ fn a_packer_is_chosen_by_flag_variable_and_file() {
     scene.tools.copy(&own, "aie-hsaco", 1, "9").unwrap();
     let runs = || {
         let log = fs::read_to_string(own.with_file_name("aie-hsaco.log"));
-        log.map_or(0, |log| log.lines().filter(|line| line.contains("--arch")).count())
+        log.map_or(0, |log| {
+            log.lines().filter(|line| line.contains("--arch")).count()
+        })
     };
     let arguments = "one.mlir --runtime hsa";
     let path = scene.compile(&format!("{arguments} --hsaco-packer own/packer"));
     assert_eq!((scene.ran(), runs()), (AIECC, 1));
-    scene.file("npu-build.toml", "[toolchain]\nhsaco-packer = \"own/packer\"\n");
+    scene.file(
+        "npu-build.toml",
+        "[toolchain]\nhsaco-packer = \"own/packer\"\n",
+    );
     assert_eq!(scene.compile(arguments).artifacts(0), path.artifacts(0));
     let mut command = scene.npu_build();
     command.env("NPU_BUILD_HSACO_PACKER", "auto");
     crate::scene::compile(command, arguments);
     assert_eq!(scene.ran(), PACK);
-    scene.file("npu-build.toml", "[toolchain]\nhsaco-packer = \"none/packer\"\n");
-    let words = ["aie-hsaco that toolchain.hsaco-packer in npu-build.toml names cannot be used", "none"];
+    scene.file(
+        "npu-build.toml",
+        "[toolchain]\nhsaco-packer = \"none/packer\"\n",
+    );
+    let words = [
+        "aie-hsaco that toolchain.hsaco-packer in npu-build.toml names cannot be used",
+        "none",
+    ];
     scene.refuses(arguments, 3, &words);
     // XRT needs no packer.
     scene.compile("one.mlir --runtime xrt");
 }
 
-/// `auto` is the aie-hsaco that was found, as long as what it runs is there, too.
-#[test]
-fn without_its_helpers_an_aie_hsaco_is_not_taken() {
-    let scene = scene();
-    fs::remove_file(scene.tools.tool("llvm-objcopy")).unwrap();
-    let mut command = scene.npu_build();
-    // Nor one of the system's.
-    command.env("AIE_OBJCOPY_PATH", "/nonexistent/llvm-objcopy");
-    let told = crate::scene::run(command, "--message-format json compile one.mlir --runtime hsa");
-    assert_eq!(told.code(), 0, "{told:?}");
-    if scene.ran() == AIECC + PACK {
-        assert!(Path::new("/usr/bin/llvm-objcopy").exists() || aie_tools::install::real_llvm_objcopy().is_some());
-    }
-}
-
 #[test]
 fn an_aie_hsaco_that_fails_is_told_and_leaves_nothing() {
     for (control, code, words) in [
-        ("stderr = aie-hsaco: error: no kernels given\nexit = 2", 1, &["one.mlir: aie-hsaco failed with exit status 2", "aie-hsaco: error: no kernels given"][..]),
-        ("signal = 9", 1, &["one.mlir: aie-hsaco was ended by signal 9"]),
-        ("output = missing", 1, &["one.mlir: the tools reported success, but made no npu-build/out/kernel.hsaco"]),
+        (
+            "stderr = aie-hsaco: error: no kernels given\nexit = 2",
+            1,
+            &[
+                "one.mlir: aie-hsaco failed with exit status 2",
+                "aie-hsaco: error: no kernels given",
+            ][..],
+        ),
+        (
+            "signal = 9",
+            1,
+            &["one.mlir: aie-hsaco was ended by signal 9"],
+        ),
+        (
+            "output = missing",
+            1,
+            &["one.mlir: the tools reported success, but made no npu-build/out/kernel.hsaco"],
+        ),
         ("output = empty", 1, &["kernel.hsaco is empty"]),
         ("output = truncated", 1, &["kernel.hsaco is damaged"]),
         ("output = garbage", 1, &["kernel.hsaco is damaged"]),
-        ("output = directory", 1, &["kernel.hsaco is not a regular file"]),
+        (
+            "output = directory",
+            1,
+            &["kernel.hsaco is not a regular file"],
+        ),
     ] {
         let scene = scene();
         let arguments = "one.mlir --runtime hsa";
@@ -115,7 +138,10 @@ fn an_aie_hsaco_that_fails_is_told_and_leaves_nothing() {
         scene.refuses(arguments, code, words);
         scene.tools.behave("aie-hsaco");
         scene.ran();
-        assert_eq!(scene.compile(arguments).steps(), "compile hit, pack built, launcher built");
+        assert_eq!(
+            scene.compile(arguments).steps(),
+            "compile hit, pack built, launcher built"
+        );
         assert_eq!(scene.ran(), PACK);
     }
 }
@@ -131,7 +157,14 @@ fn a_full_elf_without_a_pdi_site_is_refused_by_both() {
     scene.ran();
     for (packer, runs) in [("auto", PACK), ("builtin", NOTHING)] {
         let arguments = format!("unloaded.mlir --runtime hsa --hsaco-packer {packer}");
-        scene.refuses(&arguments, 1, &["unloaded.mlir: ", "has no PDI patch site in its control code"]);
+        scene.refuses(
+            &arguments,
+            1,
+            &[
+                "unloaded.mlir: ",
+                "has no PDI patch site in its control code",
+            ],
+        );
         assert_eq!(scene.ran(), runs, "{packer}");
     }
     let told = scene.run("compile unloaded.mlir --runtime hsa --hsaco-packer builtin");
@@ -145,7 +178,10 @@ fn an_hsaco_of_the_built_in_packer_is_read_by_llvm() {
     let scene = scene();
     let built = scene.compile("several.mlir --runtime hsa --hsaco-packer builtin");
     let said = judge::llvm_readelf(&built.artifacts(0));
-    assert!(said.contains("EM_AMDGPU") && said.contains("] aie2p "), "{said}");
+    assert!(
+        said.contains("EM_AMDGPU") && said.contains("] aie2p "),
+        "{said}"
+    );
     let objcopy = aie_tools::install::real_llvm_objcopy().unwrap();
     let dumped = scene.path().join("section");
     let status = Command::new(objcopy)

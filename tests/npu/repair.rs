@@ -68,7 +68,10 @@ fn repairs(scene: &Scene, arguments: &str, step: &str, runs: Runs, check: &dyn F
             check(&built);
             assert_eq!(scene.ran(), runs, "{case}: {}", built.steps());
             assert_eq!(built.outcome(), "repaired", "{case}: {}", built.steps());
-            assert!(built.steps().contains(&format!("{step} repaired")), "{case}");
+            assert!(
+                built.steps().contains(&format!("{step} repaired")),
+                "{case}"
+            );
             // The next one is a hit, and of the same files.
             let hit = scene.compile(arguments);
             assert_eq!((hit.outcome(), scene.ran()), ("hit", NOTHING), "{case}");
@@ -140,7 +143,10 @@ fn what_was_lowered_is_lowered_again_and_not_compiled() {
     let check = check("elf", false, "main:whole");
     // The AIR is what it was, so what was made of it is still right.
     repairs(&scene, arguments, "lower", LOWER, &check);
-    assert_eq!(scene.compile(&format!("{arguments} --refresh")).outcome(), "built");
+    assert_eq!(
+        scene.compile(&format!("{arguments} --refresh")).outcome(),
+        "built"
+    );
     assert_eq!(scene.ran(), LOWER + AIRCC);
 }
 
@@ -155,7 +161,12 @@ fn a_hurt_artifact_is_compiled_and_then_its_content_decides() {
         scene.ran();
         let entry = files_of(&scene, "compile");
         for (what, damage) in DAMAGES {
-            damage(entry.iter().find(|path| path.ends_with(format!("kernel.{format}"))).unwrap());
+            damage(
+                entry
+                    .iter()
+                    .find(|path| path.ends_with(format!("kernel.{format}")))
+                    .unwrap(),
+            );
             let built = scene.compile(&arguments);
             check(format, true, "main:sequence")(&built);
             assert_eq!(scene.ran(), AIECC + packs, "{format} {what}");

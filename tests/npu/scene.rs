@@ -189,7 +189,9 @@ impl Scene {
         let mut found = Vec::new();
         for path in self.manifests() {
             let manifest = fs::read_to_string(&path).unwrap();
-            let step = manifest.lines().find_map(|line| line.strip_prefix("step = "));
+            let step = manifest
+                .lines()
+                .find_map(|line| line.strip_prefix("step = "));
             if steps.contains(&step.unwrap_or_default().trim_matches('"')) {
                 found.push(path.parent().unwrap().to_owned());
             }
@@ -234,7 +236,9 @@ fn known_files() -> &'static [u8] {
 
 /// Runs `program` with `arguments`, written as on a command line.
 pub fn run(mut program: Command, arguments: &str) -> Outcome {
-    let arguments = arguments.split_whitespace().map(|word| word.replace('␣', " "));
+    let arguments = arguments
+        .split_whitespace()
+        .map(|word| word.replace('␣', " "));
     Outcome(program.args(arguments).output().unwrap())
 }
 
@@ -245,7 +249,13 @@ pub fn compile(program: Command, arguments: &str) -> Built {
         program,
         &format!("--message-format json compile {arguments}"),
     );
-    assert_eq!(told.code(), 0, "{arguments}: {}{}", told.stdout(), told.stderr());
+    assert_eq!(
+        told.code(),
+        0,
+        "{arguments}: {}{}",
+        told.stdout(),
+        told.stderr()
+    );
     let mut built = Built::read(&told);
     assert_eq!(built.len(), 1);
     built.remove(0)
@@ -259,7 +269,9 @@ impl Built {
     /// One for each object on standard output.
     pub fn read(told: &Outcome) -> Vec<Self> {
         let lines = told.stdout();
-        let objects = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+        let objects = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
         objects.map(Self).collect()
     }
 
@@ -302,7 +314,9 @@ impl Built {
     /// The files of a kernel.
     pub fn artifacts(&self, kernel: usize) -> Vec<PathBuf> {
         let files = self.0["kernels"][kernel]["artifacts"].as_array().unwrap();
-        let paths = files.iter().map(|file| file["path"].as_str().unwrap().into());
+        let paths = files
+            .iter()
+            .map(|file| file["path"].as_str().unwrap().into());
         paths.collect()
     }
 

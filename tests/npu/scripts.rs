@@ -21,7 +21,10 @@ fn including(scene: &Scene, files: &[&str]) -> String {
         format!("    transform.include @tile failures(propagate) () {{library = \"{file}\"}} : () -> ()\n")
     });
     let includes: String = includes.collect();
-    script.replace("    transform.yield\n", &format!("{includes}    transform.yield\n"))
+    script.replace(
+        "    transform.yield\n",
+        &format!("{includes}    transform.yield\n"),
+    )
 }
 
 #[track_caller]
@@ -33,7 +36,10 @@ fn runs(scene: &Scene, expected: Runs) {
 #[test]
 fn an_included_file_is_staged_and_in_the_key() {
     let scene = scene();
-    scene.file("s/script.mlir", including(&scene, &["library.mlir", "deep/er/more.mlir"]));
+    scene.file(
+        "s/script.mlir",
+        including(&scene, &["library.mlir", "deep/er/more.mlir"]),
+    );
     scene.file("s/library.mlir", LIBRARY);
     scene.file("s/deep/er/more.mlir", LIBRARY);
     // Others of these names are not looked at.
@@ -62,19 +68,34 @@ fn what_an_included_file_includes_is_in_the_key_and_circles_end() {
     runs(&scene, LOWER);
     runs(&scene, NOTHING);
     scene.file("s/two.mlir", names("three.mlir"));
-    scene.refuses(COMPILE, 2, &["k.mlir: the included transform script s/three.mlir: No such file"]);
+    scene.refuses(
+        COMPILE,
+        2,
+        &["k.mlir: the included transform script s/three.mlir: No such file"],
+    );
 }
 
 #[test]
 fn a_script_that_is_missing_or_no_script() {
     let scene = scene();
-    scene.refuses(COMPILE, 2, &["k.mlir: the transform script s/script.mlir: No such file"]);
+    scene.refuses(
+        COMPILE,
+        2,
+        &["k.mlir: the transform script s/script.mlir: No such file"],
+    );
     fs::create_dir(scene.path().join("s")).unwrap();
-    scene.refuses("k.mlir --target npu2 --transform s", 2, &["k.mlir: the transform script s: Is a directory"]);
+    scene.refuses(
+        "k.mlir --target npu2 --transform s",
+        2,
+        &["k.mlir: the transform script s: Is a directory"],
+    );
     for (text, words) in [
         ("", "s/script.mlir: the file is empty"),
         ("\u{0}", "s/script.mlir: not MLIR text"),
-        ("module {", "s/script.mlir: truncated MLIR: the '{' at line 1, column 8"),
+        (
+            "module {",
+            "s/script.mlir: truncated MLIR: the '{' at line 1, column 8",
+        ),
         ("hello", "s/script.mlir: not MLIR"),
     ] {
         scene.file("s/script.mlir", text);
@@ -83,7 +104,11 @@ fn a_script_that_is_missing_or_no_script() {
     assert_eq!(scene.ran(), NOTHING);
     // That it has no entry point is for air-opt to find out, and for us to explain.
     scene.file("s/script.mlir", "module {\n}\n");
-    let words = ["k.mlir: air-opt failed", "must have a named sequence @__transform_main", "s/script.mlir:0:0"];
+    let words = [
+        "k.mlir: air-opt failed",
+        "must have a named sequence @__transform_main",
+        "s/script.mlir:0:0",
+    ];
     scene.refuses(COMPILE, 1, &words[..2]);
 }
 
@@ -92,10 +117,19 @@ fn an_include_that_is_missing_or_outside() {
     let scene = scene();
     scene.file("other.mlir", LIBRARY);
     for (name, words) in [
-        ("none.mlir", &["the included transform script s/none.mlir: No such file"][..]),
-        ("../other.mlir", &["the included transform script '../other.mlir' leads out of s"]),
+        (
+            "none.mlir",
+            &["the included transform script s/none.mlir: No such file"][..],
+        ),
+        (
+            "../other.mlir",
+            &["the included transform script '../other.mlir' leads out of s"],
+        ),
         ("a/../../other.mlir", &["leads out of s"]),
-        ("/etc/other.mlir", &["the included transform script '/etc/other.mlir' leads out of s"]),
+        (
+            "/etc/other.mlir",
+            &["the included transform script '/etc/other.mlir' leads out of s"],
+        ),
     ] {
         scene.file("s/script.mlir", including(&scene, &[name]));
         scene.refuses(COMPILE, 2, words);
@@ -111,6 +145,11 @@ fn a_script_is_not_looked_at_where_it_has_no_meaning() {
     scene.file("aie.mlir", kernels::aie("npu2"));
     for arguments in ["air.mlir --target npu2", "aie.mlir"] {
         scene.compile(arguments);
-        assert_eq!(scene.compile(&format!("{arguments} --transform none.mlir")).outcome(), "hit");
+        assert_eq!(
+            scene
+                .compile(&format!("{arguments} --transform none.mlir"))
+                .outcome(),
+            "hit"
+        );
     }
 }
