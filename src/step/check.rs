@@ -23,10 +23,10 @@ use crate::kernel::Module;
 pub enum Check {
     /// Text in UTF-8.
     Text,
-    /// A kernel in MLIR, from its first bracket to its last.
+    /// MLIR, from its first bracket to its last.
     Mlir {
-        /// The function that it must define.
-        function: String,
+        /// The function that it must define, if it must.
+        function: Option<String>,
     },
     /// A shared object that this machine can load, with the entry points of a kernel.
     CpuObject,
@@ -82,7 +82,7 @@ impl Check {
     pub fn content(&self, bytes: &[u8], directory: &Path) -> Result<(), String> {
         match self {
             Self::Text => told(std::str::from_utf8(bytes)).map(drop),
-            Self::Mlir { function } => mlir(bytes, function),
+            Self::Mlir { function } => mlir(bytes, function.as_deref()),
             Self::CpuObject => told(npu_runtime::check_cpu_object(bytes)),
             Self::Insts { arch } => told(Insts::parse_for(bytes, *arch)).map(drop),
             Self::Pdi => told(pdi::validate(bytes)),
@@ -109,11 +109,12 @@ fn told<T>(result: Result<T, impl ToString>) -> Result<T, String> {
     result.map_err(|fault| fault.to_string())
 }
 
-fn mlir(bytes: &[u8], function: &str) -> Result<(), String> {
+fn mlir(bytes: &[u8], function: Option<&str>) -> Result<(), String> {
     let module = told(Module::scan(bytes))?;
-    match module.defined.iter().any(|name| name == function) {
-        true => Ok(()),
-        false => Err(format!("it does not define the function '{function}'")),
+    let is_missing = |name: &&str| module.defined.iter().all(|defined| defined != name);
+    match function.filter(is_missing) {
+        Some(name) => Err(format!("it does not define the function '{name}'")),
+        None => Ok(()),
     }
 }
 

@@ -1,11 +1,13 @@
 //! The library at run time: `Builder` with kernels for an NPU.
 
+use npu_build::config::{Environment, LaunchGrid, Layer, Settings};
 use npu_build::hsaco::Arch;
+use npu_build::interrupt::Interrupt;
 use npu_build::toolchain::{Format, HsacoPacker};
-use npu_build::{Build, Builder, Grid, Package, Runtime, Target};
+use npu_build::{Build, Builder, Grid, Package, Request, Runtime, Session, Target};
 
 use crate::kernels;
-use crate::scene::{AIRCC, LOWER, NOTHING, PACK, Scene};
+use crate::scene::{AIECC, AIRCC, LOWER, NOTHING, PACK, Scene};
 
 fn builder(scene: &Scene, kernel: &str) -> Builder {
     Builder::new(scene.path().join(kernel))
@@ -93,6 +95,52 @@ fn each_choice_does_what_it_says() {
         .unwrap_err();
     assert_eq!(error.exit_code(), 3);
     assert!(error.report().contains("/nowhere"), "{}", error.report());
+}
+
+/// A session remembers plans; what they depend on is looked at on every build.
+#[test]
+fn a_session_sees_every_change() {
+    let scene = Scene::new();
+    scene.file("k.mlir", kernels::gridded());
+    scene.file(
+        "aie.mlir",
+        kernels::aie_with("npu2", " { link_with = \"add.o\" }"),
+    );
+    scene.file("add.o", "one");
+    let layer = Layer {
+        cache_dir: Some(scene.cache.clone()),
+        python: Some(scene.tools.venv()),
+        xrt: Some(scene.path().join("root/xrt")),
+        transform: Some(scene.tools.transform()),
+        ..Layer::default()
+    };
+    let nothing = Environment::from_fn(|_| None);
+    let settings = Settings::load(layer, &nothing, scene.path()).unwrap();
+    let session = Session::new(settings, Interrupt::default(), &|_| {}).unwrap();
+    let build = |kernel: &str, change: &dyn Fn(&mut Request)| {
+        let mut request = Request::new(scene.path().join(kernel));
+        request.target = Some(Target::Npu2);
+        change(&mut request);
+        let request = request.completed_by(session.settings());
+        let build = session.build(&request, &|_| {}).unwrap();
+        (build.outcome().name(), scene.ran())
+    };
+    let grid = |x| move |request: &mut Request| request.npu.grid = Some(LaunchGrid([x, 1, 1]));
+    let hsa = |request: &mut Request| request.runtime = Some(Runtime::Hsa);
+    assert_eq!(build("k.mlir", &grid(4)), ("built", LOWER + AIRCC));
+    assert_eq!(build("k.mlir", &grid(4)), ("hit", NOTHING));
+    assert_eq!(build("k.mlir", &grid(8)), ("built", LOWER + AIRCC));
+    assert_eq!(build("k.mlir", &grid(4)), ("hit", NOTHING));
+    let script = std::fs::read_to_string(scene.tools.transform()).unwrap();
+    scene.file("root/transform.mlir", script.replace("[256]", "[64]"));
+    assert_eq!(build("k.mlir", &grid(4)), ("built", LOWER + AIRCC));
+    assert_eq!(build("aie.mlir", &|_| {}), ("built", AIECC));
+    assert_eq!(build("aie.mlir", &hsa), ("built", PACK));
+    scene.file("add.o", "two");
+    assert_eq!(build("aie.mlir", &hsa), ("built", AIECC + PACK));
+    scene.tools.upgrade("bootgen").unwrap();
+    assert_eq!(build("aie.mlir", &|_| {}), ("built", AIECC));
+    assert_eq!(build("aie.mlir", &|_| {}), ("hit", NOTHING));
 }
 
 #[test]

@@ -317,6 +317,47 @@ fn arguments_that_lead_outside() {
     assert_eq!(scene.ran(), NOTHING);
 }
 
+/// The first dialect compiles the first of several files and says nothing of the others.
+#[test]
+fn a_file_among_the_arguments_is_not_compiled_in_the_kernels_place() {
+    let other = kernels::aie("npu2").replace("arith.addf", "arith.mulf");
+    for dialect in [1, 3] {
+        let scene = Scene::with_dialect(dialect);
+        scene.file("aie.mlir", kernels::aie("npu2"));
+        scene.file("other.mlir", &other);
+        let right = scene.compile("aie.mlir").first();
+        let arguments = "aie.mlir --input other.mlir -- other.mlir";
+        match dialect {
+            1 => assert_eq!(scene.compile(arguments).first(), right),
+            _ => scene.refuses(arguments, 1, &["expected exactly one input"]),
+        }
+    }
+}
+
+/// An instruction stream names a buffer by its place among all arguments.
+#[test]
+fn scalars_between_buffers() {
+    let scene = scene();
+    let text = kernels::gridless();
+    let between = "%x: memref<256xf32>, %n: i32, %out: memref<256xf32>";
+    scene.file(
+        "k.mlir",
+        text.replace("%x: memref<256xf32>, %out: memref<256xf32>", between),
+    );
+    let words = [
+        "'whole' takes the scalar 'n' before the buffer 'out'",
+        "put the buffers first",
+    ];
+    refuse(&scene, &[("k.mlir --target npu2", &words)]);
+    // Behind them it is no harm as long as nobody uses it.
+    scene.file(
+        "k.mlir",
+        text.replace("%out: memref<256xf32>)", "%out: memref<256xf32>, %n: i32)"),
+    );
+    let arguments = "k.mlir --target npu2 --transform root/transform.mlir";
+    assert_eq!(scene.compile(arguments).outcome(), "built");
+}
+
 /// An aiecc from before an option existed can't be asked for it.
 #[test]
 fn an_option_that_this_aiecc_does_not_have() {

@@ -177,7 +177,7 @@ impl Scene {
     #[track_caller]
     pub fn refuses(&self, arguments: &str, code: i32, words: &[&str]) {
         let steps = self.entries_of(&["compile", "pack", "launcher"]);
-        let told = self.run(&format!("compile {arguments} --out-dir out"));
+        let told = self.run(&format!("compile --out-dir out {arguments}"));
         told.fails(code, words);
         assert_eq!(self.entries_of(&["compile", "pack", "launcher"]), steps);
         assert_eq!(self.leftovers(), [""; 0].map(PathBuf::from));

@@ -167,6 +167,7 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
                 line: kernel.line,
             });
         }
+        scalars_are_last(&kernel.signature)?;
     }
     if request.format == Format::Xclbin {
         request.options.xclbin_name().map_err(Refusal::XclbinName)?;
@@ -182,6 +183,23 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     };
     match request.extra.iter().find(outside) {
         Some(argument) => Err(Refusal::Outside(argument.clone())),
+        None => Ok(()),
+    }
+}
+
+/// An instruction stream names a buffer by its place among all arguments, and only buffers are
+/// passed.
+fn scalars_are_last(signature: &Signature) -> Result<(), Refusal> {
+    let parameters = signature.parameters.iter();
+    let mut rest = parameters.skip_while(|it| matches!(it.kind, ParameterKind::Memory { .. }));
+    let scalar = rest.next();
+    let buffer = rest.find(|it| matches!(it.kind, ParameterKind::Memory { .. }));
+    match scalar.zip(buffer) {
+        Some((scalar, buffer)) => Err(Refusal::ScalarFirst {
+            kernel: signature.name.to_string(),
+            scalar: scalar.name.to_string(),
+            buffer: buffer.name.to_string(),
+        }),
         None => Ok(()),
     }
 }
@@ -320,7 +338,7 @@ impl<'r, 'a> Naming<'r, 'a> {
             outputs.push(Output {
                 name: format!("kernel.{stage}.mlir").into(),
                 made_as: Some(format!("{INTERMEDIATES}/{stage}.{SOURCE}").into()),
-                check: Check::Text,
+                check: Check::Mlir { function: None },
             });
         }
     }
@@ -442,8 +460,9 @@ fn aircc(request: &Request<'_>) -> Result<Command, Error> {
     arguments.push("--stack-size".into());
     arguments.push(options.stack_size.unwrap_or(STACK_SIZE).to_string().into());
     arguments.extend(xclbin_arguments(request));
-    arguments.extend(request.extra.iter().cloned().map(Argument::from));
+    // Of several files one dialect compiles the first and says nothing: that is ours.
     arguments.push(SOURCE.into());
+    arguments.extend(request.extra.iter().cloned().map(Argument::from));
     let has_scalars = request.kernels.iter().any(|kernel| {
         let parameters = kernel.signature.parameters.len();
         kernel.signature.grid || buffers(&kernel.signature) < parameters
@@ -518,8 +537,9 @@ fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, E
         requires("default-stack-size", "--option stack-size")?;
         arguments.push(format!("--default-stack-size={size}").into());
     }
-    arguments.extend(request.extra.iter().cloned().map(Argument::from));
+    // Of several files one dialect compiles the first and says nothing: that is ours.
     arguments.push(SOURCE.into());
+    arguments.extend(request.extra.iter().cloned().map(Argument::from));
     Ok(command(&aiecc.tool, arguments, |_| None))
 }
 

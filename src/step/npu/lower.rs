@@ -70,7 +70,7 @@ pub fn lower(lowering: &Lowering<'_>) -> Step {
             ..Output::new(
                 AIR,
                 Check::Mlir {
-                    function: lowering.function.to_owned(),
+                    function: Some(lowering.function.to_owned()),
                 },
             )
         }],
