@@ -104,8 +104,8 @@ impl Caller {
             .args(["-O2", "-shared", "-fPIC", "-o"])
             .arg(&library)
             .arg(source));
-        let mut path = build.kernels[0]
-            .artifact
+        let mut path = build.kernels[0].files[0]
+            .1
             .path
             .as_os_str()
             .as_bytes()

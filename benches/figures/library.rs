@@ -83,7 +83,7 @@ fn first(scene: &Scene, request: &Request, table: &mut Table) {
         let prepared = prepare.time(|| Prepared::new(request)).unwrap();
         tools.time(|| session.llvm()).unwrap();
         let compile = step
-            .time(|| session.compile_step(&prepared, request))
+            .time(|| session.first_step(&prepared, request))
             .unwrap();
         let compile = key.time(|| Keyed::from(compile));
         let ensured = compiled.time(|| ensure(&session, &compile));
@@ -126,7 +126,7 @@ struct Plan {
 impl Plan {
     fn new(session: &Session, request: &Request) -> Self {
         let prepared = Prepared::new(request).unwrap();
-        let compile = session.compile_step(&prepared, request).unwrap().into();
+        let compile = session.first_step(&prepared, request).unwrap().into();
         let compiled = ensure(session, &compile);
         let launcher = launcher(&prepared, compile.step(), &compiled);
         Self { compile, launcher }
@@ -138,12 +138,13 @@ fn launcher(prepared: &Prepared, compile: &Step, compiled: &Ensured) -> Keyed {
     let kernels = prepared.understood.kernels.iter();
     let kernels = kernels.map(|kernel| launcher::Kernel {
         signature: kernel.signature.clone(),
-        target: compile.target.to_owned(),
         key: compiled.key,
-        artifact: launcher::Artifact {
-            file: launcher::artifact_file_name(&kernel.signature.name, &artifact.digest, "so"),
-            digest: artifact.digest,
-        },
+        images: vec![launcher::Image::Object {
+            object: launcher::Artifact {
+                file: launcher::artifact_file_name(&kernel.signature.name, &artifact.digest, "so"),
+                digest: artifact.digest,
+            },
+        }],
     });
     let request = launcher::Request {
         kernels: kernels.collect(),

@@ -17,6 +17,7 @@ mod launch;
 mod library;
 mod measure;
 mod miss;
+mod npu;
 mod scene;
 mod table;
 
@@ -29,6 +30,7 @@ type Measure = fn(&Scene, &mut Table);
 /// What is measured, by the name that asks for it.
 const FIGURES: &[(&str, Measure)] = &[
     ("hit", command::hit),
+    ("npu", npu::hit),
     ("library", library::hit),
     ("miss", miss::miss),
     ("launch", launch::overhead),

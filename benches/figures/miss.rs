@@ -22,7 +22,7 @@ pub fn miss(scene: &Scene, table: &mut Table) {
     }
     let session: Session = scene.session();
     let prepared = Prepared::new(&request).unwrap();
-    let step = session.compile_step(&prepared, &request).unwrap();
+    let step = session.first_step(&prepared, &request).unwrap();
     let by_hand = scene.path().join("by-hand");
     fs::create_dir_all(&by_hand).unwrap();
     for input in &step.inputs {

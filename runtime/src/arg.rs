@@ -4,9 +4,11 @@
 use crate::buffer::{Buffer, Shared};
 use crate::element::sealed::Tagged;
 use crate::element::{Element, Primitive, Scalar};
+use crate::xrt;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 /// One argument of [`Kernel::launch`](crate::Kernel::launch).
 ///
@@ -61,6 +63,10 @@ pub(crate) struct Memory {
 pub(crate) enum Place {
     /// Ordinary memory.
     Host,
+    /// The start of a block of the HSA device.
+    Hsa,
+    /// The start of a buffer of XRT's device.
+    Xrt(NonNull<xrt::RawBuffer>),
 }
 
 impl<'a> Arg<'a> {

@@ -1,8 +1,15 @@
 //! What can go wrong, with the facts in fields and a text for the person who reads it.
 
 mod argument;
+mod npu;
+mod xrt;
 
 pub use argument::{ArgumentError, ArgumentFault, Extent};
+pub use npu::{
+    CallError, Candidate, DeviceError, DeviceFault, HsacoFault, LibraryError, LostError,
+    VariableError, VariableFault,
+};
+pub use xrt::{XrtError, XrtFault};
 
 use crate::{Grid, NoImage, Runtime};
 use std::fmt;
@@ -11,7 +18,8 @@ use std::path::PathBuf;
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a device, a kernel, a buffer or a launch was refused. Nothing has run if one is returned,
-/// except for [`Error::KernelMemory`].
+/// except for [`Error::KernelMemory`], [`Error::Lost`], [`Error::Xrt`],
+/// [`Error::Chain`] and [`Error::InputWritten`].
 #[non_exhaustive]
 pub enum Error {
     /// No runtime has this name.
@@ -26,8 +34,23 @@ pub enum Error {
         /// What was asked for.
         name: Box<str>,
     },
-    /// This version has no backend for the runtime.
+    /// There is no backend for the runtime: not on this system, or not in this version.
     NotSupported {
+        /// The runtime.
+        runtime: Runtime,
+    },
+    /// No usable library of the runtime was found. Each place is told with the reason.
+    Library(Box<LibraryError>),
+    /// The runtime's library works, and its device can't be used.
+    Device(Box<DeviceError>),
+    /// A call of the runtime's library failed.
+    Call(Box<CallError>),
+    /// XRT refused something, or a run on it did not complete. The device is there for others.
+    Xrt(Box<XrtError>),
+    /// The device failed, in this launch or an earlier one.
+    Lost(Box<LostError>),
+    /// The process is a child of the one that opened the device, by `fork`.
+    Forked {
         /// The runtime.
         runtime: Runtime,
     },
@@ -69,6 +92,27 @@ pub enum Error {
         expected: usize,
         /// Argument slots by the artifact.
         found: usize,
+    },
+    /// A signature and a kernel of an NPU that do not belong together.
+    Operands {
+        /// The kernel.
+        kernel: Box<str>,
+        /// Memory arguments by the signature.
+        expected: usize,
+        /// Memory arguments by the kernel.
+        found: usize,
+    },
+    /// An external variable can't be used as it was asked for.
+    Variable(Box<VariableError>),
+    /// In verify mode: the kernel wrote what the signature calls an input. What it wrote there is
+    /// not copied back.
+    InputWritten {
+        /// The kernel.
+        kernel: Box<str>,
+        /// The argument's position, counted from 0, and its name.
+        argument: Box<(usize, String)>,
+        /// The first byte that was changed.
+        offset: usize,
     },
     /// A launch with too few or too many arguments.
     ArgumentCount {
@@ -126,6 +170,8 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArtifactFault {
+    /// It is empty.
+    Empty,
     /// It does not begin as an ELF file does.
     NotElf,
     /// It is an ELF file, but no 64-bit shared object of the host's byte order.
@@ -152,6 +198,10 @@ pub enum ArtifactFault {
         /// The symbol.
         symbol: &'static str,
     },
+    /// It is not an hsaco that the device can run.
+    Hsaco(Box<HsacoFault>),
+    /// It is not what XRT can launch.
+    Xrt(XrtFault),
 }
 
 /// What is wrong with a grid.
@@ -185,10 +235,23 @@ impl fmt::Display for Error {
             Self::UnknownNpu { name } => {
                 write!(f, "there is no NPU `{name}`; known ones: npu1, npu2")
             }
+            Self::NotSupported {
+                runtime: Runtime::Hsa,
+            } => f.write_str("hsa needs ROCR, which there is for Linux only"),
             Self::NotSupported { runtime } => write!(
                 f,
                 "this version of npu-runtime ({}) has no backend for {runtime}",
                 env!("CARGO_PKG_VERSION")
+            ),
+            Self::Library(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::Call(error) => error.fmt(f),
+            Self::Xrt(error) => error.fmt(f),
+            Self::Lost(error) => error.fmt(f),
+            Self::Forked { runtime } => write!(
+                f,
+                "{runtime} was opened before this process was forked, and can't be used in the \
+                 child; open it after `fork`, or start the child with `exec`"
             ),
             Self::NoImage(error) => error.fmt(f),
             Self::ReadArtifact { path, source } => write!(
@@ -226,6 +289,29 @@ impl fmt::Display for Error {
                 "kernel `{kernel}`: its signature has {expected} argument slots and its artifact \
                  {found}: they are of different builds; rebuild the kernel"
             ),
+            Self::Operands {
+                kernel,
+                expected,
+                found,
+            } => write!(
+                f,
+                "kernel `{kernel}`: its signature has {expected} memory arguments and its compiled \
+                 form {found}: they are of different builds; rebuild the kernel"
+            ),
+            Self::Variable(error) => error.fmt(f),
+            Self::InputWritten {
+                kernel,
+                argument,
+                offset,
+            } => {
+                let (index, name) = &**argument;
+                write!(
+                    f,
+                    "kernel `{kernel}` wrote to argument {index} `{name}`, which its signature \
+                     calls an input (first at byte {offset}): what it wrote is lost. Build it with \
+                     `--arg {name}=inout`"
+                )
+            }
             Self::ArgumentCount {
                 kernel,
                 expected,
@@ -302,6 +388,7 @@ impl fmt::Debug for Error {
 impl fmt::Display for ArtifactFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Empty => f.write_str("this is empty; rebuild the kernel"),
             Self::NotElf => f.write_str("this is not an ELF file; a cpu kernel is a shared object"),
             Self::NotSharedObject => {
                 f.write_str("this ELF file is not a 64-bit shared object of this host's kind")
@@ -326,6 +413,8 @@ impl fmt::Display for ArtifactFault {
                  npu-build version than this runtime's ({}); rebuild it",
                 env!("CARGO_PKG_VERSION")
             ),
+            Self::Hsaco(fault) => fault.fmt(f),
+            Self::Xrt(fault) => fault.fmt(f),
         }
     }
 }

@@ -157,7 +157,7 @@ fn a_file_that_can_not_be_read_is_named_with_the_reason() {
 #[test]
 fn what_is_no_shared_object_is_refused() {
     let (object, _) = &*COUNTER;
-    assert_eq!(fault(vec![]), ArtifactFault::NotElf);
+    assert_eq!(fault(vec![]), ArtifactFault::Empty);
     assert_eq!(fault(b"!<arch>\n".to_vec()), ArtifactFault::NotElf);
     assert_eq!(
         fault(b"\x7fELF".to_vec()),
@@ -183,6 +183,7 @@ fn an_object_that_was_cut_short_anywhere_is_refused() {
     let (object, _) = &*COUNTER;
     for len in 0..object.len() {
         match fault(object[..len].to_vec()) {
+            ArtifactFault::Empty => assert_eq!(len, 0),
             ArtifactFault::NotElf => assert!(len < 4),
             ArtifactFault::Truncated { size } => assert_eq!(size, len),
             other => panic!("{len} bytes: {other:?}"),

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use npu_build::config::{Layer, parse_jobs, parse_timeout};
+use npu_build::config::{LaunchGrid, Layer, Package, parse_jobs, parse_timeout};
 use npu_build::kernel::Target;
 use npu_build::step::cpu::March;
+use npu_build::step::npu::Options;
 use npu_build::toolchain::HsacoPacker;
-use npu_runtime::Direction;
+use npu_runtime::{Direction, Runtime};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -119,6 +120,8 @@ pub enum Command {
         npu-build compile vecadd.mlir --target cpu\n  \
         npu-build compile a.mlir b.mlir --target cpu --out-dir generated -j 2\n  \
         npu-build compile k.mlir --target cpu --entry softmax --arg out=out\n  \
+        npu-build compile matmul.mlir --target npu2 --runtime hsa --grid 4,4 --transform tile.mlir\n  \
+        npu-build compile aie.mlir -- --dynamic-objFifos\n  \
         npu-build compile k.mlir --target cpu --message-format json | jq -r .artifact.path\n\n\
         Standard output lists the artifact and the launcher of each kernel: where they are in the\n\
         cache, or with --out-dir where they were written.")]
@@ -194,12 +197,33 @@ pub struct KernelOptions {
     /// The signature in Triton's syntax, checked against the MLIR, e.g. '*fp32,*fp32:out,i32'
     #[arg(long, value_name = "TYPES")]
     pub signature: Option<String>,
-    /// An option of the target; cpu has march=baseline|native|NAME
+    /// What loads it on an NPU: xrt or hsa [default: xrt]
+    #[arg(long, value_name = "RUNTIME", value_parser = parse_runtime)]
+    pub runtime: Option<Runtime>,
+    /// What it is packaged as for an NPU: auto, xclbin, elf or pdi [default: auto, which is elf on
+    /// npu2 and xclbin on npu1]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Package>,
+    /// How many programs run along x, y and z; compiled in for an NPU
+    #[arg(long, value_name = "X,Y,Z")]
+    pub grid: Option<LaunchGrid>,
+    /// The transform script that tiles a linalg-level kernel for an NPU [default:
+    /// $AIR_TRANSFORM_TILING_SCRIPT]
+    #[arg(long, value_name = "FILE")]
+    pub transform: Option<PathBuf>,
+    /// A file that the NPU's tools find in their directory, beside what the MLIR links
+    #[arg(long = "input", value_name = "FILE", action = ArgAction::Append)]
+    pub inputs: Vec<PathBuf>,
+    /// An option of the target: march for cpu; bf16-emulation, stack-size, tiling-sizes, device,
+    /// actual-sizes, xclbin-kernel-name, xclbin-instance-name and xclbin-kernel-id for npu1 and npu2
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = parse_option, action = ArgAction::Append)]
     pub options: Vec<TargetOption>,
     /// Keep what lies between the MLIR and the artifact
     #[arg(long)]
     pub keep_intermediates: bool,
+    /// Further arguments for aircc or aiecc, behind --
+    #[arg(last = true, value_name = "ARGUMENT")]
+    pub tool_arguments: Vec<String>,
 }
 
 /// One `--option`.
@@ -207,6 +231,8 @@ pub struct KernelOptions {
 pub enum TargetOption {
     /// Which CPU the cpu target compiles for.
     March(March),
+    /// One of the npu targets' options.
+    Npu(Box<Options>),
 }
 
 #[derive(Args, Debug)]
@@ -291,10 +317,24 @@ fn parse_option(text: &str) -> Result<TargetOption, String> {
     let (name, value) = text
         .split_once('=')
         .ok_or("write it as NAME=VALUE, e.g. march=native")?;
-    match name {
-        "march" => value.parse().map(TargetOption::March),
-        _ => Err(format!(
-            "there is no option '{name}'; the cpu target has march"
-        )),
+    if name == "march" {
+        return value.parse().map(TargetOption::March);
     }
+    let mut options = Options::default();
+    options.set(name, value).map_err(|error| {
+        format!(
+            "{error}{}",
+            if error.starts_with("there is no") {
+                ", and cpu has march"
+            } else {
+                ""
+            }
+        )
+    })?;
+    Ok(TargetOption::Npu(Box::new(options)))
+}
+
+fn parse_runtime(text: &str) -> Result<Runtime, String> {
+    text.parse()
+        .map_err(|_| format!("'{text}' is no runtime: choose xrt, hsa or cpu"))
 }

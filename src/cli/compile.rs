@@ -5,10 +5,13 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use npu_build::config::{PROJECT_FILE, Settings};
+use npu_build::config::{NpuChoices, PROJECT_FILE, Settings};
 use npu_build::plan::{Build, BuildError, Request, Session};
 use npu_build::step::launcher;
+use npu_build::step::npu::Options;
 use npu_build::store::{Artifact, Outcome};
+
+use npu_runtime::Runtime;
 
 use super::args::{
     BuildCommand, CompileCommand, Delivery, Emit, Global, KernelOptions, TargetOption,
@@ -73,17 +76,30 @@ pub fn request(
     settings: &Settings,
     refresh: bool,
 ) -> Request {
-    let march = flags.options.last().map(|option| {
-        let TargetOption::March(march) = option;
-        march.clone()
-    });
+    let mut march = None;
+    let mut options = Options::default();
+    for option in &flags.options {
+        match option {
+            TargetOption::March(named) => march = Some(named.clone()),
+            TargetOption::Npu(one) => options = one.as_ref().clone().over(options),
+        }
+    }
     let request = Request {
         kernel: kernel.to_owned(),
         target: flags.target,
+        runtime: flags.runtime,
+        format: flags.format,
         entry: flags.entry.clone(),
         directions: flags.args.clone(),
         signature: flags.signature.clone(),
         march,
+        npu: NpuChoices {
+            grid: flags.grid,
+            transform: flags.transform.clone(),
+            options,
+            inputs: flags.inputs.clone(),
+            arguments: flags.tool_arguments.clone(),
+        },
         keep_intermediates: flags.keep_intermediates,
         refresh,
     };
@@ -192,9 +208,10 @@ fn print(
         }
         return Ok(());
     }
-    for artifact in build
-        .artifacts()
-        .filter(|artifact| delivery.wants(artifact))
+    let outputs = build.outputs(Path::new(""));
+    for (_, artifact) in outputs
+        .iter()
+        .filter(|(_, artifact)| delivery.wants(artifact))
     {
         terminal.result_path(&artifact.path)?;
     }
@@ -227,12 +244,19 @@ fn summary(build: &Build, terminal: &Terminal) {
         outcome.name(),
         tone,
         &format!(
-            "{} for {} in {}",
+            "{} for {}{} in {}",
             names.join(", "),
             build.target,
+            match build.runtime {
+                Runtime::Cpu => String::new(),
+                runtime => format!(" ({runtime})"),
+            },
             milliseconds(build.elapsed)
         ),
     );
+    if build.kernels.iter().any(|kernel| kernel.image.is_none()) {
+        terminal.warning("a PDI is loaded by neither xrt nor hsa: there is no launcher");
+    }
     for step in &build.steps {
         terminal.detail(
             step.outcome.name(),

@@ -116,7 +116,7 @@ pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Res
     let request = request(&command.kernel, &command.options, &settings, false);
     let session = session(settings, terminal)?;
     let prepared = Prepared::new(&request)?;
-    let step = session.compile_step(&prepared, &request)?;
+    let step = session.first_step(&prepared, &request)?;
     let material = step.material();
     if terminal.json {
         #[derive(Serialize)]

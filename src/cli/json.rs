@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use npu_build::launcher::Image;
 use npu_build::plan::{Build, BuiltKernel};
 use npu_build::store::{Artifact, Ensured, Outcome};
 use npu_runtime::Signature;
@@ -12,16 +13,27 @@ use serde::Serialize;
 pub struct Built<'a> {
     source: String,
     target: String,
+    runtime: String,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     key: Option<String>,
     kernel: Option<&'a Signature>,
     artifact: Option<File>,
+    kernels: Vec<Kernel<'a>>,
     launcher: Option<File>,
     steps: Vec<Step<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     written: Option<Vec<PathBuf>>,
+}
+
+/// One kernel of a file, with all that a device loads of it.
+#[derive(Serialize)]
+struct Kernel<'a> {
+    key: String,
+    kernel: &'a Signature,
+    image: Option<&'a Image>,
+    artifacts: Vec<File>,
 }
 
 /// One file of a build.
@@ -48,14 +60,30 @@ impl<'a> Built<'a> {
         Self {
             source: build.source.to_string_lossy().into_owned(),
             target: build.target.to_string(),
+            runtime: build.runtime.to_string(),
             outcome: build.outcome().name(),
             reason: reason(build.outcome()),
             key: kernel.map(|kernel| kernel.key.to_string()),
             kernel: kernel.map(|kernel| &kernel.signature),
-            artifact: kernel.map(|kernel| File::new(&kernel.artifact)),
+            artifact: kernel
+                .and_then(|kernel| kernel.files.first())
+                .map(|(_, artifact)| File::new(artifact)),
+            kernels: build.kernels.iter().map(Kernel::new).collect(),
             launcher: build.launcher().map(File::new),
             steps: build.steps.iter().map(Step::new).collect(),
             written,
+        }
+    }
+}
+
+impl<'a> Kernel<'a> {
+    fn new(kernel: &'a BuiltKernel) -> Self {
+        let files = kernel.files.iter();
+        Self {
+            key: kernel.key.to_string(),
+            kernel: &kernel.signature,
+            image: kernel.image.as_ref(),
+            artifacts: files.map(|(_, artifact)| File::new(artifact)).collect(),
         }
     }
 }

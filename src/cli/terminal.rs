@@ -120,7 +120,12 @@ impl Terminal {
                 let news = (self.announced.lock().unwrap_or_else(PoisonError::into_inner))
                     .insert(((*subject).to_owned(), *kind));
                 if news {
-                    self.status("building", Tone::Note, subject);
+                    let doing = match kind {
+                        Kind::Lower => "lowering",
+                        Kind::Pack => "packing",
+                        _ => "building",
+                    };
+                    self.status(doing, Tone::Note, subject);
                 }
                 self.detail("running", &invocation.shell());
             }

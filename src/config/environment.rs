@@ -13,6 +13,9 @@ pub const READ: &[&str] = &[
     "NPU_BUILD_NO_CACHE",
     "NPU_BUILD_SHARED_CACHE",
     "NPU_BUILD_TARGET",
+    "NPU_BUILD_RUNTIME",
+    "NPU_BUILD_FORMAT",
+    "NPU_BUILD_TRANSFORM",
     "NPU_BUILD_MARCH",
     "NPU_BUILD_LLVM",
     "NPU_BUILD_AIR",
@@ -23,6 +26,7 @@ pub const READ: &[&str] = &[
     "NPU_BUILD_HSACO_PACKER",
     "NPU_BUILD_TIMEOUT",
     "NPU_BUILD_JOBS",
+    "AIR_TRANSFORM_TILING_SCRIPT",
     "MLIR_INSTALL_DIR",
     "MLIR_AIR_INSTALL_DIR",
     "MLIR_AIE_INSTALL_DIR",
@@ -93,6 +97,11 @@ impl Environment {
             .map(|directory| directory.join("npu-build").join("config.toml"))
     }
 
+    /// The transform script that Triton-XDNA would take.
+    pub(super) fn transform(&self) -> Option<PathBuf> {
+        self.path("AIR_TRANSFORM_TILING_SCRIPT")
+    }
+
     /// Where to look for MLIR and LLVM.
     pub(super) fn search(&self, configured: Option<Configured>) -> Search {
         Search {
@@ -133,6 +142,11 @@ impl Environment {
             target: self.parsed("NPU_BUILD_TARGET", |text| {
                 text.parse().map_err(|error| format!("{error}"))
             })?,
+            runtime: self.parsed("NPU_BUILD_RUNTIME", |text| {
+                text.parse().map_err(|error| format!("{error}"))
+            })?,
+            format: self.parsed("NPU_BUILD_FORMAT", str::parse)?,
+            transform: self.path("NPU_BUILD_TRANSFORM"),
             march: self.parsed("NPU_BUILD_MARCH", str::parse)?,
             llvm: self.path("NPU_BUILD_LLVM"),
             air: self.path("NPU_BUILD_AIR"),

@@ -7,13 +7,15 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use npu_runtime::Direction;
+use npu_runtime::{Direction, Runtime};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::npu::{LaunchGrid, NpuChoices, Package};
 use super::{Layer, parse_jobs, parse_timeout};
 use crate::kernel::Target;
 use crate::step::cpu::March;
+use crate::step::npu::Options;
 use crate::toolchain::HsacoPacker;
 
 /// The project file's name.
@@ -77,6 +79,12 @@ pub struct KernelSection {
     pub directions: Vec<(String, Direction)>,
     /// The CPU that the cpu target compiles for.
     pub march: Option<March>,
+    /// What loads it.
+    pub runtime: Option<Runtime>,
+    /// What it is packaged as for an NPU.
+    pub format: Option<Package>,
+    /// What only the npu targets are told.
+    pub npu: NpuChoices,
 }
 
 #[derive(Default, Deserialize)]
@@ -96,6 +104,9 @@ struct Text {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct BuildText {
     target: Option<Parsed<Target>>,
+    runtime: Option<Parsed<Runtime>>,
+    format: Option<Parsed<Package>>,
+    transform: Option<PathBuf>,
     march: Option<Parsed<March>>,
     timeout: Option<Timeout>,
     jobs: Option<Jobs>,
@@ -132,6 +143,70 @@ struct KernelText {
     #[serde(default)]
     args: BTreeMap<String, Direction>,
     march: Option<Parsed<March>>,
+    runtime: Option<Parsed<Runtime>>,
+    format: Option<Parsed<Package>>,
+    grid: Option<Grid>,
+    transform: Option<PathBuf>,
+    #[serde(default)]
+    options: OptionsText,
+    #[serde(default)]
+    inputs: Vec<PathBuf>,
+    #[serde(default)]
+    tool_args: Vec<String>,
+}
+
+/// A grid: a list of one to three numbers, or the text of `--grid`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum GridText {
+    List(Vec<u32>),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(try_from = "GridText")]
+struct Grid(LaunchGrid);
+
+impl TryFrom<GridText> for Grid {
+    type Error = String;
+
+    fn try_from(grid: GridText) -> Result<Self, String> {
+        let text = match grid {
+            GridText::Text(text) => text,
+            GridText::List(numbers) => {
+                let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
+                numbers.join(",")
+            }
+        };
+        text.parse().map(Self)
+    }
+}
+
+/// A table of options: each value as it would stand on the command line.
+#[derive(Default, Deserialize)]
+#[serde(try_from = "BTreeMap<String, toml::Value>")]
+struct OptionsText(Options);
+
+impl TryFrom<BTreeMap<String, toml::Value>> for OptionsText {
+    type Error = String;
+
+    fn try_from(table: BTreeMap<String, toml::Value>) -> Result<Self, String> {
+        fn text(value: &toml::Value) -> String {
+            match value {
+                toml::Value::String(text) => text.clone(),
+                toml::Value::Array(values) => {
+                    let values: Vec<_> = values.iter().map(text).collect();
+                    values.join(",")
+                }
+                value => value.to_string(),
+            }
+        }
+        let mut options = Options::default();
+        for (name, value) in &table {
+            options.set(name, &text(value))?;
+        }
+        Ok(Self(options))
+    }
 }
 
 /// A value that is written as text.
@@ -240,6 +315,16 @@ impl Text {
             signature: kernel.signature,
             directions: kernel.args.into_iter().collect(),
             march: kernel.march.map(|parsed| parsed.0),
+            runtime: kernel.runtime.map(|parsed| parsed.0),
+            format: kernel.format.map(|parsed| parsed.0),
+            npu: NpuChoices {
+                grid: kernel.grid.map(|grid| grid.0),
+                transform: kernel.transform,
+                options: kernel.options.0,
+                inputs: kernel.inputs,
+                arguments: kernel.tool_args,
+            }
+            .in_directory(directory),
         });
         let absolute = |path: PathBuf| directory.join(path);
         let packer = self.toolchain.hsaco_packer;
@@ -251,6 +336,9 @@ impl Text {
                 cache: self.cache.enabled,
                 shared_cache: self.cache.shared,
                 target: self.build.target.map(|parsed| parsed.0),
+                runtime: self.build.runtime.map(|parsed| parsed.0),
+                format: self.build.format.map(|parsed| parsed.0),
+                transform: self.build.transform.map(absolute),
                 march: self.build.march.map(|parsed| parsed.0),
                 llvm: self.toolchain.llvm.map(absolute),
                 air: self.toolchain.air.map(absolute),

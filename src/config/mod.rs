@@ -5,6 +5,7 @@
 
 mod environment;
 mod file;
+mod npu;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 pub use environment::{Environment, READ};
 pub use file::{ConfigError, KernelSection, PROJECT_FILE};
+pub use npu::{LaunchGrid, NpuChoices, Package};
+use npu_runtime::Runtime;
 
 use crate::kernel::Target;
 use crate::step::cpu::March;
@@ -30,6 +33,12 @@ pub struct Layer {
     pub shared_cache: Option<bool>,
     /// The target of kernels that don't say theirs.
     pub target: Option<Target>,
+    /// The runtime of kernels that don't say theirs.
+    pub runtime: Option<Runtime>,
+    /// What kernels for an NPU are packaged as.
+    pub format: Option<Package>,
+    /// The transform script of linalg-level kernels that don't name theirs.
+    pub transform: Option<PathBuf>,
     /// The CPU that the cpu target compiles for.
     pub march: Option<March>,
     /// The MLIR/LLVM installation.
@@ -76,6 +85,12 @@ pub struct Settings {
     pub sharing: Sharing,
     /// The target of kernels that don't say theirs.
     pub target: Option<Target>,
+    /// The runtime of kernels that don't say theirs.
+    pub runtime: Option<Runtime>,
+    /// What kernels for an NPU are packaged as.
+    pub format: Option<Package>,
+    /// The transform script of linalg-level kernels that don't name theirs.
+    pub transform: Option<PathBuf>,
     /// The CPU that the cpu target compiles for.
     pub march: Option<March>,
     /// Where to look for an MLIR/LLVM installation.
@@ -140,6 +155,11 @@ impl Settings {
                 Sharing::Private
             },
             target: layer.target,
+            runtime: layer.runtime,
+            format: layer.format,
+            transform: (layer.transform)
+                .or_else(|| environment.transform())
+                .map(|path| cwd.join(path)),
             march: layer.march,
             llvm,
             aie,
@@ -228,6 +248,9 @@ impl Layer {
             cache: self.cache.or(below.cache),
             shared_cache: self.shared_cache.or(below.shared_cache),
             target: self.target.or(below.target),
+            runtime: self.runtime.or(below.runtime),
+            format: self.format.or(below.format),
+            transform: self.transform.or(below.transform),
             march: self.march.or(below.march),
             llvm: self.llvm.or(below.llvm),
             air: self.air.or(below.air),

@@ -1,6 +1,7 @@
 //! The object files that a kernel names: `link_with`, `link_files`, `link_merge_files` and
 //! `elf_file`, on whatever operation they stand.
 
+use super::lexer::lex;
 use super::tokens::{Kind, Tokens};
 
 /// Whether the token at `index` is the key of such an attribute.
@@ -29,6 +30,16 @@ pub(super) fn collect(tokens: &Tokens<'_>, index: usize, files: &mut Vec<String>
     };
     let names = values.filter(|i| tokens.kind(*i) == Kind::Text);
     files.extend(names.map(|i| unescape(tokens.text(i))));
+}
+
+/// The string literals of a text, unescaped; none if it can't be cut into tokens.
+pub fn strings(text: &str) -> impl Iterator<Item = String> + '_ {
+    let tokens = lex(text).ok();
+    let count = tokens.as_ref().map_or(0, Tokens::len);
+    (0..count).filter_map(move |index| {
+        let tokens = tokens.as_ref()?;
+        (tokens.kind(index) == Kind::Text).then(|| unescape(tokens.text(index)))
+    })
 }
 
 /// The content of a string literal: without its quotes, `\"`, `\\`, `\n`, `\t` and `\XX`
@@ -72,7 +83,6 @@ pub(super) fn unescape(literal: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lexer::lex;
     use super::*;
 
     fn files(text: &str) -> Vec<String> {

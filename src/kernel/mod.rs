@@ -26,6 +26,7 @@ pub mod types;
 
 use canonical::Canonical;
 pub use error::{ArgumentError, Position, ScanError, SelectError, TargetError, Unlaunchable};
+pub use links::strings;
 pub use rename::rename;
 pub use target::{Device, ParseTargetError, Target};
 

@@ -5,24 +5,30 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use npu_runtime::{Device, Image, Kernel, Signature};
+use npu_runtime::{Compiled, Device, Grid, Kernel, Npu, Runtime, Signature};
 
 use super::BuildError;
 use crate::digest::Digest;
 use crate::kernel::Target;
+use crate::launcher::{self, Image};
+use crate::step::launcher::SOURCE;
 use crate::store::{Artifact, Ensured, Outcome};
 
-/// A kernel that was built or found.
+/// A kernel file that was built or found.
 #[derive(Clone, Debug)]
 pub struct Build {
     /// The MLIR file, as it was given.
     pub source: PathBuf,
     /// What it was built for.
     pub target: Target,
+    /// What loads it.
+    pub runtime: Runtime,
     /// The kernels in it.
     pub kernels: Vec<BuiltKernel>,
     /// The steps that were ensured, in order.
     pub steps: Vec<Ensured>,
+    /// Whether what lies between the MLIR and the artifacts was asked for.
+    pub keeps_intermediates: bool,
     /// How long all of it took.
     pub elapsed: Duration,
 }
@@ -34,18 +40,18 @@ pub struct BuiltKernel {
     pub signature: Signature,
     /// The key of the step that made its artifact.
     pub key: Digest,
-    /// What a device loads.
-    pub artifact: Artifact,
-    /// The artifact's name beside the launcher.
-    pub file_name: String,
+    /// What a device loads; `None` for a PDI, which is for other runtimes than ours.
+    pub image: Option<Image>,
+    /// The files that it consists of, under their names beside the launcher. Several kernels may
+    /// have a file in common.
+    pub files: Vec<(String, Artifact)>,
 }
 
 impl Build {
     /// The launcher's source, one module for each kernel.
     #[must_use]
     pub fn launcher(&self) -> Option<&Artifact> {
-        self.artifacts()
-            .find(|artifact| artifact.name == crate::step::launcher::SOURCE)
+        self.artifacts().find(|artifact| artifact.name == SOURCE)
     }
 
     /// Everything that the steps made, in order.
@@ -70,41 +76,46 @@ impl Build {
         device: &Device,
         kernel: &BuiltKernel,
     ) -> Result<Kernel, npu_runtime::Error> {
-        let digest = *kernel.artifact.digest.as_bytes();
-        let artifact = npu_runtime::Artifact::file(&kernel.artifact.path, digest);
-        let images = [Image::Object(artifact)];
+        let images: Vec<_> = kernel.loadable().into_iter().collect();
         Kernel::load(device, &images, kernel.signature.clone())
     }
 
     /// The files that [`Build::write_to`] makes: where each artifact goes.
     #[must_use]
     pub fn outputs(&self, directory: &Path) -> Vec<(PathBuf, &Artifact)> {
-        let kernels = self
-            .kernels
-            .iter()
-            .map(|kernel| (directory.join(&kernel.file_name), &kernel.artifact));
-        let launcher = self
-            .launcher()
-            .map(|artifact| (directory.join(Self::launcher_name(&self.source)), artifact));
-        let in_output = |artifact: &&Artifact| {
-            artifact.name != crate::step::launcher::SOURCE
-                && self
-                    .kernels
-                    .iter()
-                    .all(|kernel| kernel.artifact.path != artifact.path)
+        let mut outputs: Vec<(PathBuf, &Artifact)> = Vec::new();
+        let mut add = |name: &Path, artifact| {
+            let path = directory.join(name);
+            if outputs.iter().all(|(known, _)| *known != path) {
+                outputs.push((path, artifact));
+            }
         };
-        let others = self.artifacts().filter(in_output).map(|artifact| {
-            let suffix = artifact
-                .name
-                .strip_prefix("kernel")
-                .unwrap_or(&artifact.name);
-            let stem = self
-                .kernels
-                .first()
-                .map_or("kernel", |kernel| kernel.file_name.trim_end_matches(".so"));
-            (directory.join(format!("{stem}{suffix}")), artifact)
+        for (name, artifact) in self.kernels.iter().flat_map(|kernel| &kernel.files) {
+            add(Path::new(name), artifact);
+        }
+        if let Some(launcher) = self.launcher() {
+            add(&Self::launcher_name(&self.source), launcher);
+        }
+        let first = self.kernels.iter().flat_map(|kernel| &kernel.files).next();
+        let stem = first.map_or("kernel", |(name, _)| match name.split_once('.') {
+            Some((stem, _)) => stem,
+            None => name,
         });
-        kernels.chain(launcher).chain(others).collect()
+        for artifact in self.intermediates() {
+            let suffix = artifact.name.strip_prefix("kernel");
+            let suffix = suffix.unwrap_or(&artifact.name);
+            add(Path::new(&format!("{stem}{suffix}")), artifact);
+        }
+        outputs
+    }
+
+    /// What lies between the MLIR and the artifacts, if it was asked for.
+    pub fn intermediates(&self) -> impl Iterator<Item = &Artifact> {
+        let wanted = self.artifacts().filter(|_| self.keeps_intermediates);
+        wanted.filter(|artifact| {
+            let mut files = self.kernels.iter().flat_map(|kernel| &kernel.files);
+            artifact.name != SOURCE && files.all(|(_, file)| file.path != artifact.path)
+        })
     }
 
     /// The file name of the launcher of what `source` defines: the source's, with `.rs`.
@@ -148,6 +159,51 @@ impl Build {
         }
         Ok(written)
     }
+}
+
+impl BuiltKernel {
+    /// What the runtime loads: the image with its files where they are now.
+    fn loadable(&self) -> Option<npu_runtime::Image> {
+        let mut files = self.files.iter().map(|(_, artifact)| {
+            let digest = *artifact.digest.as_bytes();
+            npu_runtime::Artifact::file(&artifact.path, digest)
+        });
+        let first = files.next()?;
+        Some(match self.image.as_ref()? {
+            Image::Object { .. } => npu_runtime::Image::Object(first),
+            Image::Hsaco {
+                kernel, compiled, ..
+            } => npu_runtime::Image::Hsaco {
+                hsaco: first,
+                kernel: kernel.clone().into(),
+                compiled: compiled_for(compiled)?,
+            },
+            Image::FullElf {
+                kernel, compiled, ..
+            } => npu_runtime::Image::FullElf {
+                elf: first,
+                kernel: kernel.clone().into(),
+                compiled: compiled_for(compiled)?,
+            },
+            Image::Xclbin {
+                kernel, compiled, ..
+            } => npu_runtime::Image::Xclbin {
+                xclbin: first,
+                insts: files.next()?,
+                kernel: kernel.clone().into(),
+                compiled: compiled_for(compiled)?,
+            },
+        })
+    }
+}
+
+fn compiled_for(compiled: &launcher::Compiled) -> Option<Compiled> {
+    let target: Npu = compiled.target.parse().ok()?;
+    let compiled_for = Compiled::for_target(target);
+    Some(match compiled.grid {
+        Some([x, y, z]) => compiled_for.with_grid(Grid { x, y, z }),
+        None => compiled_for,
+    })
 }
 
 /// Replaces the file at `path` by rename, unless it has this content already.

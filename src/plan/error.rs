@@ -4,11 +4,15 @@ use std::fmt::{self, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use npu_runtime::Runtime;
+
+use super::FileError;
 use crate::config::ConfigError;
-use crate::kernel::{ArgumentError, ScanError, SelectError, Target, TargetError, triton};
+use crate::kernel::{ArgumentError, Level, ScanError, SelectError, Target, TargetError, triton};
 use crate::launcher;
 use crate::step::cpu::UnsupportedArgument;
 use crate::step::execute::ExecuteError;
+use crate::step::npu::{self, Refusal};
 use crate::store::{EnsureError, OpenError};
 use crate::toolchain::{MissingTools, NotFound};
 
@@ -93,11 +97,52 @@ pub enum KernelError {
     /// It was written for something else.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// This version can't build for the target.
+    /// A runtime that does not drive the target.
     #[error(
-        "building for {0} needs the AIE toolchain, which this version of npu-build does not drive yet; --target cpu works"
+        "--runtime {runtime} can't load what is built for {target}: {target} is loaded by {}",
+        if *.target == Target::Cpu { "cpu" } else { "xrt or hsa" }
     )]
-    UnsupportedTarget(Target),
+    OtherRuntime {
+        /// The target.
+        target: Target,
+        /// The runtime.
+        runtime: Runtime,
+    },
+    /// A PDI for ROCR.
+    #[error(
+        "--format pdi can't be used with --runtime hsa: an hsaco is packed from a full ELF or an \
+         xclbin, whose columns it needs; use --format auto"
+    )]
+    PdiForHsa,
+    /// There is nothing to build.
+    #[error("there is no kernel to build")]
+    NoKernel,
+    /// A flag that says nothing to the cpu target.
+    #[error("{0} is for npu1 and npu2; the cpu target has no use for it")]
+    OnlyForNpus(&'static str),
+    /// The grid has to be compiled in.
+    #[error(
+        "an NPU's instructions are compiled for one launch grid: give it with --grid X,Y,Z, or \
+         `grid` in npu-build.toml"
+    )]
+    NoGrid,
+    /// A grid for a kernel that does not take one.
+    #[error(
+        "the function does not take the six trailing i32 of a grid, so --grid has no meaning for it"
+    )]
+    NoGridArguments,
+    /// A grid for a kernel that has its own.
+    #[error("--grid is for linalg-level kernels; at the {0} level it is part of the text")]
+    GridInText(Level),
+    /// A file that the tools are to read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The AIE toolchain would refuse it.
+    #[error(transparent)]
+    Npu(#[from] Refusal),
+    /// There is not all of the AIE toolchain that it needs.
+    #[error(transparent)]
+    AieToolchain(#[from] MissingTools),
     /// The target can't take an argument.
     #[error(transparent)]
     Unsupported(#[from] UnsupportedArgument),
@@ -114,9 +159,22 @@ pub enum KernelError {
 impl KernelError {
     /// The error of the kernel at `path`.
     pub(crate) fn at(self, path: &Path) -> BuildError {
-        BuildError::Kernel {
-            path: path.to_owned(),
-            source: Box::new(self),
+        match self {
+            // That is not the kernel's fault.
+            Self::AieToolchain(missing) => BuildError::AieToolchain(missing),
+            error => BuildError::Kernel {
+                path: path.to_owned(),
+                source: Box::new(error),
+            },
+        }
+    }
+}
+
+impl From<npu::CompileError> for KernelError {
+    fn from(error: npu::CompileError) -> Self {
+        match error {
+            npu::CompileError::Refusal(refusal) => Self::Npu(refusal),
+            npu::CompileError::Missing(missing) => Self::AieToolchain(missing),
         }
     }
 }

@@ -4,90 +4,37 @@
 //! takes one kernel through its steps. Nothing here knows how a step is run or kept.
 
 mod built;
+mod cpu;
 mod error;
+mod files;
+mod npu;
 mod prepared;
 mod remembered;
+mod request;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use npu_runtime::Direction;
-
 pub use built::{Build, BuiltKernel};
 pub use error::{BuildError, KernelError};
+pub use files::FileError;
 pub use prepared::{Prepared, Understood};
-use remembered::{LauncherOf, MAX_SOURCE, Plan};
+use remembered::{MAX_SOURCE, Plan, Planned, Route};
+pub use request::Request;
 
-use crate::config::{CachePlace, KernelSection, Settings};
+use crate::config::{CachePlace, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
 use crate::parallel;
 use crate::recent::Recent;
-use crate::step::cpu::{self, March};
 use crate::step::execute::ExecuteError;
 use crate::step::run::Runner;
 use crate::step::{self, Keyed, Step};
 use crate::store::layout::Layout;
 use crate::store::{Artifact, EnsureError, Event, Observer, OpenError, Store};
 use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe};
-
-/// One kernel to build, and how.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// The MLIR file.
-    pub kernel: PathBuf,
-    /// What it is built for; the MLIR's own device if not given.
-    pub target: Option<Target>,
-    /// Which function is the kernel, if the file has several.
-    pub entry: Option<String>,
-    /// Directions of arguments by name, where inference is not to decide.
-    pub directions: Vec<(String, Direction)>,
-    /// A signature in Triton's syntax, to be checked against the MLIR.
-    pub signature: Option<String>,
-    /// Which CPU the cpu target compiles for; its architecture's baseline if not given.
-    pub march: Option<March>,
-    /// Whether what lies between the MLIR and the artifact is kept.
-    pub keep_intermediates: bool,
-    /// Whether to build even what is in the cache.
-    pub refresh: bool,
-}
-
-impl Request {
-    /// A request for `kernel` with nothing but defaults.
-    #[must_use]
-    pub fn new(kernel: impl Into<PathBuf>) -> Self {
-        Self {
-            kernel: kernel.into(),
-            ..Self::default()
-        }
-    }
-
-    /// The request with what it leaves open filled in: from what the project file says of the
-    /// kernel, then from the settings.
-    #[must_use]
-    pub fn completed_by(self, settings: &Settings) -> Self {
-        let none = KernelSection::default();
-        let section = settings
-            .kernel(&self.kernel, self.entry.as_deref())
-            .unwrap_or(&none);
-        let mut directions = section.directions.clone();
-        directions.extend(self.directions);
-        Self {
-            target: self.target.or(section.target).or(settings.target),
-            entry: self.entry.or_else(|| section.entry.clone()),
-            directions,
-            signature: self.signature.or_else(|| section.signature.clone()),
-            march: self
-                .march
-                .or_else(|| section.march.clone())
-                .or_else(|| settings.march.clone()),
-            keep_intermediates: self.keep_intermediates || settings.keep_intermediates,
-            ..self
-        }
-    }
-}
 
 /// What several builds share.
 #[derive(Debug)]
@@ -197,58 +144,42 @@ impl Session {
         |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments)
     }
 
-    /// The step that makes a kernel's artifact, ready to be keyed or run.
+    /// The first step that `request` needs, ready to be keyed or run.
     ///
     /// # Errors
     /// When there is no toolchain for the target, or it can't take the kernel.
-    pub fn compile_step(&self, prepared: &Prepared, request: &Request) -> Result<Step, BuildError> {
-        self.compile_with(prepared, request).map(|(step, _)| step)
+    pub fn first_step(&self, prepared: &Prepared, request: &Request) -> Result<Step, BuildError> {
+        match self.route(prepared, request)? {
+            Route::Cpu(cpu) => Ok(cpu.compile.step().clone()),
+            Route::Npu(npu) => npu.first().map_err(|error| error.at(&request.kernel)),
+        }
     }
 
-    /// The same, and the tools that it uses.
-    fn compile_with(
-        &self,
-        prepared: &Prepared,
-        request: &Request,
-    ) -> Result<(Step, Arc<Llvm>), BuildError> {
-        let refuse = |error: KernelError| error.at(&request.kernel);
-        let kernels = prepared.understood.kernels.as_slice();
-        let (Target::Cpu, [kernel, ..]) = (prepared.target, kernels) else {
-            return Err(refuse(KernelError::UnsupportedTarget(prepared.target)));
-        };
-        let tools = self.llvm()?;
-        cpu::compile(&cpu::Request {
-            signature: &kernel.signature,
-            types: &kernel.types,
-            defined: &prepared.understood.module.defined,
-            origin: step::Origin {
-                path: request.kernel.clone(),
-                text: Arc::clone(&prepared.understood.text),
-            },
-            tools: &tools,
-            march: request.march.clone().unwrap_or_default(),
-            keep_intermediates: request.keep_intermediates,
-        })
-        .map(|step| (step, tools))
-        .map_err(|error| refuse(error.into()))
+    /// The way that a kernel takes through the steps.
+    fn route(&self, prepared: &Prepared, request: &Request) -> Result<Route, BuildError> {
+        match prepared.target {
+            Target::Cpu => cpu::route(prepared, request, self.llvm()?).map(Route::Cpu),
+            Target::Npu1 | Target::Npu2 => {
+                npu::route(prepared, request, self.aie_tools()?).map(Route::Npu)
+            }
+        }
+        .map_err(|error| error.at(&request.kernel))
     }
 
     /// The files besides the kernel itself whose change changes the build, for a build script.
     ///
     /// # Errors
-    /// When there is no toolchain for the target.
+    /// When there is no toolchain for the target, or a file is missing.
     pub fn depends_on(
         &self,
         prepared: &Prepared,
         request: &Request,
     ) -> Result<Vec<PathBuf>, BuildError> {
-        let directory = request.kernel.parent().unwrap_or(Path::new("."));
-        let links = prepared.understood.module.link_files.iter();
-        let mut files: Vec<_> = links.map(|file| directory.join(file)).collect();
-        if prepared.target == Target::Cpu {
-            files.extend(self.llvm()?.files().map(Path::to_owned));
-        }
-        Ok(files)
+        let owned = |files: &mut dyn Iterator<Item = &Path>| files.map(Path::to_owned).collect();
+        Ok(match self.route(prepared, request)? {
+            Route::Cpu(cpu) => owned(&mut cpu.tools.files()),
+            Route::Npu(npu) => owned(&mut npu.read()),
+        })
     }
 
     /// Builds one kernel and its launcher, or finds them in the cache.
@@ -258,37 +189,34 @@ impl Session {
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
         let started = Instant::now();
         let plan = self.plan(request, observe)?;
-        let ensure = |step: &Keyed| {
-            self.store
-                .ensure(step, request.refresh, &self.runner, observe)
+        let mut steps = Vec::new();
+        let mut ensure = |step: &Keyed| {
+            let ensured = (self.store).ensure(step, request.refresh, &self.runner, observe)?;
+            steps.push(ensured.clone());
+            Ok::<_, BuildError>(ensured)
         };
-        let compiled = ensure(&plan.compile)?;
-        // One artifact for all kernels of the file: the first output of the compile step.
-        let kernels = (plan.prepared.understood.kernels.iter()).zip(&compiled.artifacts);
-        let kernels: Vec<_> = kernels
-            .map(|(kernel, artifact)| BuiltKernel {
-                file_name: launcher::artifact_file_name(
-                    &kernel.signature.name,
-                    &artifact.digest,
-                    "so",
-                ),
-                signature: kernel.signature.clone(),
-                key: compiled.key,
-                artifact: artifact.clone(),
-            })
-            .collect();
-        let launcher = plan.launcher.get_or_plan(&compiled.artifacts, || {
-            let compile = plan.compile.step();
-            let request = launcher_request(&kernels);
-            step::launcher::launcher(&compile.subject, compile.target, &request).map(Keyed::from)
-        });
-        let launcher = launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?;
-        let launcher = ensure(&launcher)?;
+        let kernels = match &plan.route {
+            Route::Cpu(cpu) => cpu.build(&plan.prepared, &mut ensure)?,
+            Route::Npu(npu) => npu.build(request, &mut ensure)?,
+        };
+        // What can't be launched has no launcher.
+        if kernels.iter().all(|kernel| kernel.image.is_some()) {
+            let digests = kernels.iter().flat_map(|kernel| &kernel.files);
+            let digests = digests.map(|(_, artifact)| artifact.digest);
+            let launcher = plan.launcher.get_or_plan(digests, || {
+                let subject = subject(&plan.prepared);
+                let target = plan.prepared.target.name();
+                step::launcher::launcher(&subject, target, &launcher_request(&kernels))
+            });
+            ensure(&*launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?)?;
+        }
         Ok(Build {
             source: request.kernel.clone(),
             target: plan.prepared.target,
+            runtime: plan.prepared.runtime,
             kernels,
-            steps: vec![compiled, launcher],
+            steps,
+            keeps_intermediates: request.keep_intermediates,
             elapsed: started.elapsed(),
         })
     }
@@ -336,7 +264,7 @@ impl Session {
         if let Some(plan) = self.plans.get(&request.kernel)
             && plan.source == source
             && plan.request == *request
-            && Arc::ptr_eq(&plan.tools, &self.llvm()?)
+            && self.still_leads(&plan.route)?
         {
             return Ok(plan);
         }
@@ -345,20 +273,33 @@ impl Session {
             let kernel = request.kernel.display();
             observe(Event::Warning(format!("{kernel}: {doubt}")));
         }
-        let (compile, tools) = self.compile_with(&prepared, request)?;
         let plan = Arc::new(Plan {
             request: request.clone(),
             source,
-            tools,
+            route: self.route(&prepared, request)?,
             prepared,
-            compile: compile.into(),
-            launcher: LauncherOf::default(),
+            launcher: Planned::default(),
         });
         if plan.source.len() <= MAX_SOURCE {
             self.plans.put(request.kernel.clone(), Arc::clone(&plan));
         }
         Ok(plan)
     }
+
+    /// Whether a route would be found again, the kernel being the same.
+    fn still_leads(&self, route: &Route) -> Result<bool, BuildError> {
+        Ok(match route {
+            Route::Cpu(cpu) => Arc::ptr_eq(&cpu.tools, &self.llvm()?),
+            Route::Npu(npu) => !npu.reads_files() && Arc::ptr_eq(&npu.tools, &self.aie_tools()?),
+        })
+    }
+}
+
+/// What messages call the kernels of a file.
+fn subject(prepared: &Prepared) -> String {
+    let kernels = prepared.understood.kernels.iter();
+    let names: Vec<_> = kernels.map(|kernel| &*kernel.signature.name).collect();
+    names.join(", ")
 }
 
 /// A cache for this run only, and why.
@@ -376,12 +317,7 @@ fn launcher_request(kernels: &[BuiltKernel]) -> launcher::Request {
     let kernels = kernels.iter().map(|kernel| launcher::Kernel {
         signature: kernel.signature.clone(),
         key: kernel.key,
-        images: vec![launcher::Image::Object {
-            object: launcher::Artifact {
-                file: kernel.file_name.clone(),
-                digest: kernel.artifact.digest,
-            },
-        }],
+        images: kernel.image.iter().cloned().collect(),
     });
     launcher::Request {
         kernels: kernels.collect(),

@@ -5,8 +5,9 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use npu_runtime::{Direction, Kind, Parameter, Signature};
+use npu_runtime::{Direction, Kind, Parameter, Runtime, Signature};
 
+use super::request::settle_runtime;
 use super::{BuildError, KernelError, Request};
 use crate::kernel::canonical::Canonical;
 use crate::kernel::{Kernel, Module, Target, triton};
@@ -32,6 +33,8 @@ pub struct Understood {
 pub struct Prepared {
     /// What is built for.
     pub target: Target,
+    /// What will load it.
+    pub runtime: Runtime,
     /// What is built.
     pub understood: Understood,
 }
@@ -48,10 +51,17 @@ impl Prepared {
     /// The same for a file that has been read already.
     pub(super) fn of(request: &Request, source: &[u8]) -> Result<Self, BuildError> {
         let understood = Understood::of(request, source)?;
-        let target = understood
-            .settle_target(request.target)
-            .map_err(|error| error.at(&request.kernel))?;
-        Ok(Self { target, understood })
+        let settled = understood.settle_target(request.target);
+        let settled = settled.and_then(|target| {
+            let runtime = settle_runtime(target, request.runtime)?;
+            Ok((target, runtime))
+        });
+        let (target, runtime) = settled.map_err(|error| error.at(&request.kernel))?;
+        Ok(Self {
+            target,
+            runtime,
+            understood,
+        })
     }
 }
 

@@ -1,15 +1,13 @@
 //! The plans that a session has made, for the next build of the same kernel.
 //!
-//! A plan is a pure function of the request, the file's bytes and the toolchain. It is used again
-//! only where all three are equal: the file is read and the tools are looked at on every build.
+//! A plan is a pure function of the request, the file's bytes, the other files and the toolchain. It
+//! is used again only where all of them are equal: they are looked at on every build.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Prepared, Request};
+use super::{Prepared, Request, cpu, npu};
 use crate::digest::Digest;
-use crate::step::Keyed;
-use crate::store::Artifact;
-use crate::toolchain::Llvm;
+use crate::step::{Keyed, Step};
 
 /// The plan of a kernel with a larger source is not kept.
 pub(super) const MAX_SOURCE: usize = 1 << 20;
@@ -19,32 +17,37 @@ pub(super) const MAX_SOURCE: usize = 1 << 20;
 pub(super) struct Plan {
     pub(super) request: Request,
     pub(super) source: Vec<u8>,
-    pub(super) tools: Arc<Llvm>,
     pub(super) prepared: Prepared,
-    pub(super) compile: Keyed,
-    pub(super) launcher: LauncherOf,
+    pub(super) route: Route,
+    pub(super) launcher: Planned,
 }
 
-/// The launcher step of the artifacts that were last compiled by a plan.
-#[derive(Debug, Default)]
-pub(super) struct LauncherOf(Mutex<Option<(Vec<Digest>, Arc<Keyed>)>>);
+/// The way to the artifact.
+#[derive(Debug)]
+pub(super) enum Route {
+    Cpu(Box<cpu::Route>),
+    Npu(Box<npu::Route>),
+}
 
-impl LauncherOf {
+/// A step that depends on what earlier ones made: the one for the artifacts that were last there.
+#[derive(Debug, Default)]
+pub(super) struct Planned(Mutex<Option<(Vec<Digest>, Arc<Keyed>)>>);
+
+impl Planned {
     /// The step for these artifacts: the known one, or what `plan` gives.
     pub(super) fn get_or_plan<E>(
         &self,
-        artifacts: &[Artifact],
-        plan: impl FnOnce() -> Result<Keyed, E>,
+        artifacts: impl Iterator<Item = Digest> + Clone,
+        plan: impl FnOnce() -> Result<Step, E>,
     ) -> Result<Arc<Keyed>, E> {
-        let digests = || artifacts.iter().map(|artifact| artifact.digest);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, step)) = &*known
-            && known.iter().copied().eq(digests())
+            && known.iter().copied().eq(artifacts.clone())
         {
             return Ok(Arc::clone(step));
         }
-        let step = Arc::new(plan()?);
-        *known = Some((digests().collect(), Arc::clone(&step)));
+        let step = Arc::new(Keyed::from(plan()?));
+        *known = Some((artifacts.collect(), Arc::clone(&step)));
         Ok(step)
     }
 }

@@ -112,7 +112,7 @@ fn xclbin(bytes: &[u8], columns: u32, kernel: &str) -> Result<(), String> {
         ));
     }
     let names = told(xclbin.kernel_names())?;
-    if names.iter().any(|name| *name == kernel.as_bytes()) {
+    if names.contains(&kernel.as_bytes()) {
         return Ok(());
     }
     let names = names.iter().map(|name| String::from_utf8_lossy(name));

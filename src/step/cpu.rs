@@ -132,6 +132,7 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         kind: Kind::Compile,
         version: VERSION,
         subject: request.signature.name.to_string(),
+        source: Some(request.origin.path.clone()),
         target: "cpu",
         inputs: vec![
             source.from_user(request.origin.clone()),

@@ -7,13 +7,14 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::retell::retell;
-use super::run::{Invocation, RunError, Runner};
+use super::run::{Invocation, RunError, Runner, quoted};
 use super::{
     Argument, Command, Input, Loaded, Name, NativeWork, Output, PROGRAMS, Step, WORK_DIRECTORY,
     Work,
@@ -191,18 +192,42 @@ fn stage(step: &Step, directory: &Path) -> Result<(), ExecuteError> {
             .and_then(|()| fs::write(&path, bytes))
             .map_err(|source| unusable(&path, source))?;
     }
+    for output in &step.outputs {
+        let path = directory.join(output.made_as());
+        make(&path).map_err(|source| unusable(&path, source))?;
+    }
     for (name, tool) in &step.companions.on_path {
         let path = directory.join(PROGRAMS).join(name);
         make(&path)
-            .and_then(|()| std::os::unix::fs::symlink(&tool.path, &path))
+            .and_then(|()| stand_in(&tool.path, &path))
             .map_err(|source| unusable(&path, source))?;
     }
     Ok(())
 }
 
+/// Lets the program at `tool` be found at `path`. A script may look for its own installation by the
+/// name under which it was called, so it is called by its own.
+fn stand_in(tool: &Path, path: &Path) -> io::Result<()> {
+    let mut start = [0; 2];
+    let is_script = File::open(tool)?.read_exact(&mut start).is_ok() && start == *b"#!";
+    if !is_script {
+        return std::os::unix::fs::symlink(tool, path);
+    }
+    let script = format!(
+        "#!/bin/sh\nexec {} \"$@\"\n",
+        quoted(&tool.to_string_lossy())
+    );
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o755)
+        .open(path)?;
+    file.write_all(script.as_bytes())
+}
+
 fn load<'a>(step: &Step, input: &'a Input) -> Result<Cow<'a, [u8]>, ExecuteError> {
     input.read().map_err(|source| ExecuteError::Input {
-        subject: step.subject.clone(),
+        subject: step.about(),
         path: input.path().unwrap_or(Path::new(&*input.name)).to_owned(),
         source,
     })
@@ -218,7 +243,7 @@ fn unusable(path: &Path, source: io::Error) -> ExecuteError {
 fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produced, ExecuteError> {
     let started = Instant::now();
     let refuse = |reason| ExecuteError::Native {
-        subject: step.subject.clone(),
+        subject: step.about(),
         reason,
     };
     let mut loaded = Vec::with_capacity(step.inputs.len());
@@ -427,15 +452,16 @@ impl Started<'_> {
         let lines: Vec<_> = printed.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL_LINES)..]
             .iter()
-            .map(|line| match line.char_indices().nth(LINE_LIMIT) {
-                Some((at, _)) => format!("{}…", &line[..at]),
-                None => (*line).to_owned(),
+            .map(|line| {
+                let line = settled(line);
+                match line.char_indices().nth(LINE_LIMIT) {
+                    Some((at, _)) => format!("{}…", &line[..at]),
+                    None => line,
+                }
             })
             .collect();
         ExecuteError::Tool(Box::new(ToolFailure {
-            subject: step
-                .source()
-                .map_or_else(|| step.subject.clone(), |path| path.display().to_string()),
+            subject: step.about(),
             cause,
             explanation,
             unusable,
@@ -447,6 +473,19 @@ impl Started<'_> {
             log_path: None,
         }))
     }
+}
+
+/// What a terminal shows of a line in the end: what progress has overwritten is gone, and so are
+/// the sequences that do it.
+fn settled(line: &str) -> String {
+    let last = line.trim_end_matches('\r').rsplit('\r').next();
+    let mut parts = last.unwrap_or(line).split("\x1b[");
+    let mut settled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| ('@'..='~').contains(&c));
+        settled.push_str(end.map_or("", |end| &part[end + 1..]));
+    }
+    settled
 }
 
 /// The log so far; of a long one its beginning and its end. Reading never fails a build.
@@ -471,4 +510,24 @@ fn read_log(log: &mut File) -> String {
         length - LOG_LIMIT,
         String::from_utf8_lossy(&tail)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settled;
+
+    #[test]
+    fn a_line_is_shown_as_a_terminal_leaves_it() {
+        for (line, expected) in [
+            ("plain", "plain"),
+            ("\r\x1b[2K[1] input.mlir\r\x1b[2K[2] aie.elf", "[2] aie.elf"),
+            ("\x1b[1;31merror:\x1b[0m no", "error: no"),
+            ("windows\r", "windows"),
+            ("cut \x1b[", "cut "),
+            ("cut \x1b[12", "cut "),
+            ("", ""),
+        ] {
+            assert_eq!(settled(line), expected);
+        }
+    }
 }

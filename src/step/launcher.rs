@@ -30,6 +30,7 @@ pub fn launcher(
         kind: Kind::Launcher,
         version: VERSION,
         subject: subject.to_owned(),
+        source: None,
         target,
         inputs: vec![Input::new("request.json", request)],
         environment: Vec::new(),

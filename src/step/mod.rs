@@ -45,6 +45,8 @@ pub struct Step {
     pub version: u32,
     /// The kernel, for messages and listings; not in the key.
     pub subject: String,
+    /// The user's file, for messages; not in the key.
+    pub source: Option<PathBuf>,
     /// The target, for messages and listings; not in the key on its own.
     pub target: &'static str,
     /// Files that the work may read, by the name under which it finds them.
@@ -199,6 +201,12 @@ impl Input {
         ))
     }
 
+    /// The digest of its bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
     /// The file that it is, if it is not only in memory.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
@@ -349,11 +357,11 @@ impl Step {
         material
     }
 
-    /// The user's file that the step works on, if it works on one.
+    /// What messages are about: the user's file where there is one, else the kernel.
     #[must_use]
-    pub fn source(&self) -> Option<&Path> {
-        let origins = self.inputs.iter().filter_map(|input| input.origin.as_ref());
-        origins.map(|origin| &*origin.path).next()
+    pub fn about(&self) -> String {
+        let source = self.source.as_ref();
+        source.map_or_else(|| self.subject.clone(), |path| path.display().to_string())
     }
 
     /// The tools that the step executes, itself and in turn, each once, in the order of their

@@ -256,7 +256,7 @@ fn explained(signal: i32) -> &'static str {
 }
 
 /// Quotes a word for a POSIX shell where it needs it.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -207,7 +207,7 @@ impl Job<'_> {
         // The key speaks of the tools as they were found, so that is what must have run.
         if let Some(tool) = self.step.tools().iter().find(|tool| !tool.is_unchanged()) {
             return Err(Failure::Step(ExecuteError::ToolChanged {
-                subject: self.step.subject.clone(),
+                subject: self.step.about(),
                 tool: tool.path.clone(),
             }));
         }

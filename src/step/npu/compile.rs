@@ -4,6 +4,7 @@
 //! compiled at once, and the names under which aiecc leaves their files are foreseen here.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 use npu_runtime::{Kind as ParameterKind, Signature};
 
@@ -25,6 +26,8 @@ const VERSION: u32 = 1;
 pub struct Request<'a> {
     /// The kernel, for messages.
     pub subject: &'a str,
+    /// The user's file, for messages.
+    pub file: &'a Path,
     /// What is built for.
     pub target: Target,
     /// What was found in the file.
@@ -111,6 +114,7 @@ pub fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
         kind: Kind::Compile,
         version: VERSION,
         subject: request.subject.to_owned(),
+        source: Some(request.file.to_owned()),
         target: request.target.name(),
         inputs,
         environment: environment(&companions),
@@ -244,6 +248,7 @@ impl<'r, 'a> Naming<'r, 'a> {
             insts_name: self.template(self.insts_template(), "insts.bin"),
         };
         let mut known: HashMap<String, (usize, String)> = HashMap::new();
+        let mut designs = 0;
         for (number, kernel) in self.request.kernels.iter().enumerate() {
             let (device, sequence) = symbols(kernel);
             let name = format!("{device}:{sequence}");
@@ -251,7 +256,8 @@ impl<'r, 'a> Naming<'r, 'a> {
             let configuration = match known.get(&made) {
                 Some((index, _)) => *index,
                 None => {
-                    let entry = self.entry_name(known.len(), "design");
+                    let entry = self.entry_name(designs);
+                    designs += 1;
                     known.insert(made.clone(), (plan.outputs.len(), name.clone()));
                     plan.outputs.push(Output {
                         name: entry,
@@ -325,10 +331,10 @@ impl<'r, 'a> Naming<'r, 'a> {
         }
     }
 
-    fn entry_name(&self, number: usize, stem: &str) -> Name {
+    fn entry_name(&self, number: usize) -> Name {
         let extension = self.extension();
         match self.is_template {
-            true => format!("{stem}.{number}.{extension}").into(),
+            true => format!("design.{number}.{extension}").into(),
             false => format!("kernel.{extension}").into(),
         }
     }

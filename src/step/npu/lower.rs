@@ -3,6 +3,7 @@
 //! Two pipelines with the user's transform script between them. The script is interpreted by the
 //! command, not through the library: only the command fails where the script does.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{AIR, OUT, Options, SOURCE, command, environment};
@@ -29,6 +30,8 @@ const BEHIND: &str =
 pub struct Lowering<'a> {
     /// The kernel, for messages.
     pub subject: &'a str,
+    /// The user's file, for messages.
+    pub file: &'a Path,
     /// The target, for messages.
     pub target: &'static str,
     /// The kernel, named [`SOURCE`].
@@ -53,6 +56,7 @@ pub fn lower(lowering: &Lowering<'_>) -> Step {
         kind: Kind::Lower,
         version: VERSION,
         subject: lowering.subject.to_owned(),
+        source: Some(lowering.file.to_owned()),
         target: lowering.target,
         inputs,
         environment: environment(&companions),

@@ -12,8 +12,8 @@ mod pack;
 
 use std::sync::Arc;
 
-pub use compile::{Compiled, Files, Request, compile};
-pub use lower::{Lowering, lower};
+pub use compile::{Compiled, Error as CompileError, Files, Request, compile};
+pub use lower::{Lowering, SCRIPT, lower};
 pub use options::Options;
 pub use pack::{PackKernel, Packing, pack};
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::{HSACO, OUT, command, environment};
 use crate::hsaco::Arch;
-use crate::hsaco::pack::pack_fresh;
+use crate::hsaco::pack::{PackFault, Refused, pack_fresh};
 use crate::hsaco::spec::{KernelOption, Source, Spec};
+use crate::hsaco::verdict::Refusal;
 use crate::step::check::Check;
 use crate::step::{Argument, Input, Kind, Loaded, Output, Step, Work};
 use crate::toolchain::{AieTools, Companions, Format, Packer, ToolName};
@@ -23,6 +24,8 @@ const ORDER: &str = "npu-build/pack.json";
 pub struct Packing<'a> {
     /// The kernel, for messages.
     pub subject: &'a str,
+    /// The user's file, for messages.
+    pub file: &'a Path,
     /// The target, for messages.
     pub target: &'static str,
     /// The architecture of the section.
@@ -103,6 +106,7 @@ pub fn pack(packing: Packing<'_>) -> Step {
         kind: Kind::Pack,
         version: VERSION,
         subject: packing.subject.to_owned(),
+        source: Some(packing.file.to_owned()),
         target: packing.target,
         inputs,
         environment: environment(&companions),
@@ -161,6 +165,22 @@ fn builtin(inputs: &[Loaded<'_>]) -> Result<Vec<Vec<u8>>, String> {
         Some((option, OsString::from(value)))
     });
     let specs = Spec::from_options(options).map_err(|fault| fault.to_string())?;
-    let packed = pack_fresh(arch, &specs, file).map_err(|fault| fault.to_string())?;
+    let packed = pack_fresh(arch, &specs, file).map_err(|fault| match fault {
+        PackFault::Unloadable(refused) => unloadable(&refused),
+        fault => fault.to_string(),
+    })?;
     Ok(vec![packed])
+}
+
+/// ROCR's reason, and for the commonest mistake what to do about it.
+fn unloadable(refused: &Refused) -> String {
+    let Refused { kernel, refusal } = refused;
+    let remedy = match refusal {
+        Refusal::NoPdiSite => {
+            "; let the runtime sequence load its configuration with aiex.npu.load_pdi, or use \
+             --format xclbin"
+        }
+        _ => "",
+    };
+    format!("ROCR would not load the kernel '{kernel}': it {refusal}{remedy}")
 }

@@ -1,0 +1,82 @@
+//! The way of a kernel for the host's own processor: one step.
+
+use std::sync::Arc;
+
+use super::{BuildError, BuiltKernel, KernelError, Prepared, Request};
+use crate::config::Package;
+use crate::launcher::{self, Image, artifact_file_name};
+use crate::step::cpu::{self, OBJECT};
+use crate::step::{Keyed, Origin};
+use crate::store::Ensured;
+use crate::toolchain::Llvm;
+
+/// The step, and the tools that it uses.
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) tools: Arc<Llvm>,
+    pub(super) compile: Keyed,
+}
+
+/// Plans the step.
+pub(super) fn route(
+    prepared: &Prepared,
+    request: &Request,
+    tools: Arc<Llvm>,
+) -> Result<Box<Route>, KernelError> {
+    if let Some(what) = request.npu.first_said() {
+        return Err(KernelError::OnlyForNpus(what));
+    }
+    if request.format.is_some_and(|format| format != Package::Auto) {
+        return Err(KernelError::OnlyForNpus("--format"));
+    }
+    let [kernel, ..] = prepared.understood.kernels.as_slice() else {
+        return Err(KernelError::NoKernel);
+    };
+    let step = cpu::compile(&cpu::Request {
+        signature: &kernel.signature,
+        types: &kernel.types,
+        defined: &prepared.understood.module.defined,
+        origin: Origin {
+            path: request.kernel.clone(),
+            text: Arc::clone(&prepared.understood.text),
+        },
+        tools: &tools,
+        march: request.march.clone().unwrap_or_default(),
+        keep_intermediates: request.keep_intermediates,
+    })?;
+    Ok(Box::new(Route {
+        compile: step.into(),
+        tools,
+    }))
+}
+
+impl Route {
+    /// Carries it out.
+    pub(super) fn build(
+        &self,
+        prepared: &Prepared,
+        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
+    ) -> Result<Vec<BuiltKernel>, BuildError> {
+        let compiled = ensure(&self.compile)?;
+        let object = compiled
+            .artifacts
+            .iter()
+            .find(|artifact| artifact.name == OBJECT);
+        let kernels = prepared.understood.kernels.iter().zip(object);
+        let kernels = kernels.map(|(kernel, artifact)| {
+            let name = artifact_file_name(&kernel.signature.name, &artifact.digest, "so");
+            BuiltKernel {
+                signature: kernel.signature.clone(),
+                key: compiled.key,
+                image: Some(Image::Object {
+                    object: launcher::Artifact {
+                        file: name.clone(),
+                        digest: artifact.digest,
+                    },
+                }),
+                files: vec![(name, artifact.clone())],
+            }
+        });
+        Ok(kernels.collect())
+    }
+}

@@ -1,0 +1,347 @@
+//! The way of a kernel for an NPU: lower (linalg only), compile, and for ROCR pack.
+//!
+//! Each step is chained by the content of what the one before made, so that a change that leaves
+//! the AIR as it is does not compile again, and another runtime only packs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use npu_runtime::Runtime;
+
+use super::files::{self, Files};
+use super::remembered::Planned;
+use super::request::settle_format;
+use super::{BuildError, BuiltKernel, KernelError, Prepared, Request, subject};
+use crate::hsaco::Arch;
+use crate::kernel::{Kernel, Level, Module, Target};
+use crate::launcher::{Artifact as LauncherArtifact, Compiled, Image, artifact_file_name};
+use crate::step::npu::{self, AIR, Lowering, Options, PackKernel, Packing, SOURCE};
+use crate::step::{Input, Keyed, Origin, Step};
+use crate::store::{Artifact, Ensured};
+use crate::toolchain::{AieTools, Format, Packer};
+
+/// All that is known before the first step, and the steps that were planned last.
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) tools: Arc<AieTools>,
+    target: Target,
+    arch: Arch,
+    runtime: Runtime,
+    format: Format,
+    module: Module,
+    kernels: Vec<Kernel>,
+    subject: String,
+    file: PathBuf,
+    /// What the files of several kernels are called.
+    stem: String,
+    source: Input,
+    grid: Option<[u32; 3]>,
+    options: Options,
+    arguments: Vec<String>,
+    companions: Files,
+    script: Files,
+    keep_intermediates: bool,
+    /// Which outputs of the compile step are whose.
+    files: Vec<npu::Files>,
+    lower: Planned,
+    compile: Planned,
+    pack: Planned,
+}
+
+/// Settles everything that can be settled without a step's output.
+pub(super) fn route(
+    prepared: &Prepared,
+    request: &Request,
+    tools: Arc<AieTools>,
+) -> Result<Box<Route>, KernelError> {
+    let understood = &prepared.understood;
+    let target = prepared.target;
+    let runtime = prepared.runtime;
+    let format = settle_format(target, runtime, request.format)?;
+    let arch = npu::arch(target).ok_or(KernelError::NoKernel)?;
+    if understood.kernels.is_empty() {
+        return Err(KernelError::NoKernel);
+    }
+    let module = &understood.module;
+    let mut kernels = understood.kernels.clone();
+    let grid = settle_grid(module.level, &mut kernels, request)?;
+    let script = match &request.npu.transform {
+        Some(path) if module.level == Level::Linalg => files::transform(path)?,
+        _ => Files::default(),
+    };
+    let stem = request.kernel.file_stem().unwrap_or("kernel".as_ref());
+    let source = Input::new(SOURCE, understood.text.text.as_bytes());
+    let mut route = Box::new(Route {
+        target,
+        arch,
+        runtime,
+        format,
+        subject: subject(prepared),
+        file: request.kernel.clone(),
+        stem: match kernels.as_slice() {
+            [kernel] => kernel.signature.name.to_string(),
+            _ => stem.to_string_lossy().into_owned(),
+        },
+        source: source.from_user(Origin {
+            path: request.kernel.clone(),
+            text: Arc::clone(&understood.text),
+        }),
+        grid,
+        options: request.npu.options.clone(),
+        arguments: request.npu.arguments.clone(),
+        companions: files::companions(&request.kernel, module, &request.npu.inputs)?,
+        script,
+        keep_intermediates: request.keep_intermediates,
+        module: module.clone(),
+        kernels,
+        tools,
+        files: Vec::new(),
+        lower: Planned::default(),
+        compile: Planned::default(),
+        pack: Planned::default(),
+    });
+    // What can't be compiled is refused before it is lowered.
+    route.files = route.compile_step(route.source.clone())?.files;
+    Ok(route)
+}
+
+/// The grid that is compiled in. Only linalg-level kernels are lowered here; at the AIR level it
+/// has become part of the text, and what is left of it in the signature is nobody's to give.
+fn settle_grid(
+    level: Level,
+    kernels: &mut [Kernel],
+    request: &Request,
+) -> Result<Option<[u32; 3]>, KernelError> {
+    let given = request.npu.grid;
+    if level != Level::Linalg {
+        for kernel in kernels {
+            kernel.signature.grid = false;
+        }
+        return match given {
+            Some(_) => Err(KernelError::GridInText(level)),
+            None => Ok(None),
+        };
+    }
+    let has_grid = kernels.iter().any(|kernel| kernel.signature.grid);
+    match (has_grid, given) {
+        (true, Some(grid)) => Ok(Some(grid.0)),
+        (true, None) => Err(KernelError::NoGrid),
+        (false, Some(_)) => Err(KernelError::NoGridArguments),
+        (false, None) => Ok(None),
+    }
+}
+
+impl Route {
+    /// Whether it depends on files that a later build would have to read again.
+    pub(super) fn reads_files(&self) -> bool {
+        !(self.companions.paths.is_empty() && self.script.paths.is_empty())
+    }
+
+    /// Every file that it depends on.
+    pub(super) fn read(&self) -> impl Iterator<Item = &Path> {
+        let files = self.companions.paths.iter().chain(&self.script.paths);
+        files.map(PathBuf::as_path).chain(self.tools.files())
+    }
+
+    /// The first step.
+    pub(super) fn first(&self) -> Result<Step, KernelError> {
+        if self.module.level == Level::Linalg {
+            return self.lower_step();
+        }
+        Ok(self.compile_step(self.source.clone())?.step)
+    }
+
+    fn lower_step(&self) -> Result<Step, KernelError> {
+        Ok(npu::lower(&Lowering {
+            subject: &self.subject,
+            file: &self.file,
+            target: self.target.name(),
+            source: self.source.clone(),
+            grid: self.grid,
+            script: &self.script.inputs,
+            options: &self.options,
+            air_opt: self.tools.air_opt.get()?,
+        }))
+    }
+
+    fn compile_step(&self, source: Input) -> Result<npu::Compiled, KernelError> {
+        Ok(npu::compile(&npu::Request {
+            subject: &self.subject,
+            file: &self.file,
+            target: self.target,
+            module: &self.module,
+            kernels: &self.kernels,
+            format: self.format,
+            options: &self.options,
+            extra: &self.arguments,
+            source,
+            files: &self.companions.inputs,
+            has_script: !self.script.inputs.is_empty(),
+            tools: &self.tools,
+            keep_intermediates: self.keep_intermediates,
+        })?)
+    }
+
+    /// Carries it out.
+    pub(super) fn build(
+        &self,
+        request: &Request,
+        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
+    ) -> Result<Vec<BuiltKernel>, BuildError> {
+        let refuse = |error: KernelError| error.at(&request.kernel);
+        let source = match self.module.level {
+            Level::Air | Level::Aie => self.source.clone(),
+            Level::Linalg => {
+                let step = self
+                    .lower
+                    .get_or_plan(std::iter::empty(), || self.lower_step())
+                    .map_err(refuse)?;
+                let lowered = ensure(&step)?;
+                let air = lowered.artifacts.iter().find(|file| file.name == AIR);
+                let air = air.ok_or(KernelError::NoKernel).map_err(refuse)?;
+                Input::made(SOURCE, &air.path, air.size, air.digest)
+            }
+        };
+        let step = self
+            .compile
+            .get_or_plan(std::iter::once(source.digest()), || {
+                self.compile_step(source.clone()).map(|made| made.step)
+            })
+            .map_err(refuse)?;
+        let compiled = ensure(&step)?;
+        let hsaco = match self.runtime {
+            Runtime::Hsa => Some(self.packed(&compiled, request, ensure)?),
+            _ => None,
+        };
+        let kernels = self.kernels.iter().zip(&self.files);
+        let kernels = kernels.map(|(kernel, files)| match &hsaco {
+            Some(packed) => self.in_hsaco(kernel, files, packed),
+            None => self.for_xrt(kernel, files, &compiled),
+        });
+        Ok(kernels.flatten().collect())
+    }
+
+    fn packed(
+        &self,
+        compiled: &Ensured,
+        request: &Request,
+        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
+    ) -> Result<Ensured, BuildError> {
+        let digests = compiled.artifacts.iter().map(|artifact| artifact.digest);
+        let step = self.pack.get_or_plan(digests, || {
+            let named = |index: usize| compiled.artifacts.get(index);
+            let mut inputs: Vec<Input> = Vec::new();
+            let mut kernels = Vec::new();
+            for file in &self.files {
+                let insts = file.insts.and_then(named);
+                for artifact in named(file.configuration).into_iter().chain(insts) {
+                    if inputs.iter().all(|input| input.name != artifact.name) {
+                        inputs.push(Input::made(
+                            artifact.name.clone(),
+                            &artifact.path,
+                            artifact.size,
+                            artifact.digest,
+                        ));
+                    }
+                }
+                let name = |artifact: &Artifact| artifact.name.to_string();
+                kernels.push(PackKernel {
+                    name: file.name.clone(),
+                    configuration: named(file.configuration).map(name).unwrap_or_default(),
+                    insts: insts.map(name),
+                    buffers: file.buffers,
+                    columns: file.columns,
+                });
+            }
+            Ok::<_, KernelError>(npu::pack(Packing {
+                subject: &self.subject,
+                file: &self.file,
+                target: self.target.name(),
+                arch: self.arch,
+                format: self.format,
+                kernels,
+                files: inputs,
+                packer: self.packer()?,
+                tools: &self.tools,
+            }))
+        });
+        ensure(&*step.map_err(|error| error.at(&request.kernel))?)
+    }
+
+    fn packer(&self) -> Result<Packer<'_>, KernelError> {
+        Ok(self.tools.packer()?)
+    }
+
+    fn target(&self) -> Compiled {
+        Compiled {
+            target: self.target.name().to_owned(),
+            grid: self.grid,
+        }
+    }
+
+    fn in_hsaco(
+        &self,
+        kernel: &Kernel,
+        files: &npu::Files,
+        packed: &Ensured,
+    ) -> Option<BuiltKernel> {
+        let artifact = packed.artifacts.first()?;
+        let hsaco = self.named(artifact, "hsaco");
+        Some(BuiltKernel {
+            signature: kernel.signature.clone(),
+            key: packed.key,
+            files: vec![(hsaco.file.clone(), artifact.clone())],
+            image: Some(Image::Hsaco {
+                hsaco,
+                kernel: files.name.clone(),
+                compiled: self.target(),
+            }),
+        })
+    }
+
+    fn for_xrt(
+        &self,
+        kernel: &Kernel,
+        files: &npu::Files,
+        compiled: &Ensured,
+    ) -> Option<BuiltKernel> {
+        let configuration = compiled.artifacts.get(files.configuration)?;
+        let insts = files.insts.and_then(|index| compiled.artifacts.get(index));
+        let named = self.named(configuration, self.format.name());
+        let mut built = vec![(named.file.clone(), configuration.clone())];
+        let insts = insts.map(|artifact| {
+            let insts = self.named(artifact, "insts.bin");
+            built.push((insts.file.clone(), artifact.clone()));
+            insts
+        });
+        let image = match (self.format, insts) {
+            (Format::Elf, _) => Some(Image::FullElf {
+                elf: named,
+                kernel: files.name.clone(),
+                compiled: self.target(),
+            }),
+            (Format::Xclbin, Some(insts)) => Some(Image::Xclbin {
+                xclbin: named,
+                insts,
+                kernel: self.options.xclbin_kernel().to_owned(),
+                compiled: self.target(),
+            }),
+            // XRT loads no PDI by itself.
+            (Format::Xclbin | Format::Pdi, _) => None,
+        };
+        Some(BuiltKernel {
+            signature: kernel.signature.clone(),
+            key: compiled.key,
+            image,
+            files: built,
+        })
+    }
+
+    /// An artifact under the name that it has beside a launcher.
+    fn named(&self, artifact: &Artifact, extension: &str) -> LauncherArtifact {
+        LauncherArtifact {
+            file: artifact_file_name(&self.stem, &artifact.digest, extension),
+            digest: artifact.digest,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is asked of a build, and what of it the settings fill in.
+
+use std::path::PathBuf;
+
+use npu_runtime::{Direction, Runtime};
+
+use super::KernelError;
+use crate::config::{KernelSection, NpuChoices, Package, Settings};
+use crate::kernel::Target;
+use crate::step::cpu::March;
+use crate::toolchain::Format;
+
+/// One kernel to build, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The MLIR file.
+    pub kernel: PathBuf,
+    /// What it is built for; the MLIR's own device if not given.
+    pub target: Option<Target>,
+    /// What loads it; xrt for an NPU if not given.
+    pub runtime: Option<Runtime>,
+    /// What it is packaged as for an NPU; the target's best if not given.
+    pub format: Option<Package>,
+    /// Which function is the kernel, if the file has several.
+    pub entry: Option<String>,
+    /// Directions of arguments by name, where inference is not to decide.
+    pub directions: Vec<(String, Direction)>,
+    /// A signature in Triton's syntax, to be checked against the MLIR.
+    pub signature: Option<String>,
+    /// Which CPU the cpu target compiles for; its architecture's baseline if not given.
+    pub march: Option<March>,
+    /// What only the npu targets are told.
+    pub npu: NpuChoices,
+    /// Whether what lies between the MLIR and the artifact is kept.
+    pub keep_intermediates: bool,
+    /// Whether to build even what is in the cache.
+    pub refresh: bool,
+}
+
+impl Request {
+    /// A request for `kernel` with nothing but defaults.
+    #[must_use]
+    pub fn new(kernel: impl Into<PathBuf>) -> Self {
+        Self {
+            kernel: kernel.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The request with what it leaves open filled in: from what the project file says of the
+    /// kernel, then from the settings.
+    #[must_use]
+    pub fn completed_by(self, settings: &Settings) -> Self {
+        let none = KernelSection::default();
+        let section = settings
+            .kernel(&self.kernel, self.entry.as_deref())
+            .unwrap_or(&none);
+        let mut directions = section.directions.clone();
+        directions.extend(self.directions);
+        Self {
+            target: self.target.or(section.target).or(settings.target),
+            runtime: self.runtime.or(section.runtime).or(settings.runtime),
+            format: self.format.or(section.format).or(settings.format),
+            entry: self.entry.or_else(|| section.entry.clone()),
+            directions,
+            signature: self.signature.or_else(|| section.signature.clone()),
+            march: self
+                .march
+                .or_else(|| section.march.clone())
+                .or_else(|| settings.march.clone()),
+            npu: self
+                .npu
+                .over(section.npu.clone())
+                .with_script(&settings.transform),
+            keep_intermediates: self.keep_intermediates || settings.keep_intermediates,
+            ..self
+        }
+    }
+}
+
+/// The runtime that loads what is built for `target`.
+pub(super) fn settle_runtime(
+    target: Target,
+    chosen: Option<Runtime>,
+) -> Result<Runtime, KernelError> {
+    match (target, chosen) {
+        (Target::Cpu, None | Some(Runtime::Cpu)) => Ok(Runtime::Cpu),
+        (Target::Npu1 | Target::Npu2, None) => Ok(Runtime::Xrt),
+        (Target::Npu1 | Target::Npu2, Some(runtime)) if runtime != Runtime::Cpu => Ok(runtime),
+        (_, Some(runtime)) => Err(KernelError::OtherRuntime { target, runtime }),
+    }
+}
+
+/// What an NPU's kernel is packaged as.
+pub(super) fn settle_format(
+    target: Target,
+    runtime: Runtime,
+    chosen: Option<Package>,
+) -> Result<Format, KernelError> {
+    let format = match (chosen.unwrap_or_default(), target) {
+        (Package::As(format), _) => format,
+        (Package::Auto, Target::Npu2) => Format::Elf,
+        (Package::Auto, _) => Format::Xclbin,
+    };
+    if runtime == Runtime::Hsa && format == Format::Pdi {
+        return Err(KernelError::PdiForHsa);
+    }
+    Ok(format)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_and_runtime_are_those_that_the_target_has() {
+        let format = |target, runtime, text: &str| {
+            settle_format(target, runtime, Some(text.parse().unwrap()))
+        };
+        let auto = |target| format(target, Runtime::Xrt, "auto").unwrap();
+        assert_eq!(
+            (auto(Target::Npu1), auto(Target::Npu2)),
+            (Format::Xclbin, Format::Elf)
+        );
+        assert!(format(Target::Npu2, Runtime::Hsa, "pdi").is_err());
+        assert_eq!(
+            format(Target::Npu2, Runtime::Xrt, "pdi").unwrap(),
+            Format::Pdi
+        );
+        assert!(settle_runtime(Target::Cpu, Some(Runtime::Hsa)).is_err());
+        assert!(settle_runtime(Target::Npu1, Some(Runtime::Cpu)).is_err());
+        // hsa is chosen by name only.
+        assert_eq!(settle_runtime(Target::Npu2, None).unwrap(), Runtime::Xrt);
+    }
+}
