@@ -56,6 +56,8 @@ pub(crate) struct Memory {
     /// Whether the borrow is mutable. If not, nothing may be written through `address`.
     pub(crate) writable: bool,
     pub(crate) place: Place,
+    /// Whether other arguments may be the same memory, and some of them write it.
+    pub(crate) shared: bool,
 }
 
 /// Where memory is, and so which device reaches it without a copy.
@@ -126,6 +128,7 @@ impl<'a> Arg<'a> {
             primitive: T::PRIMITIVE,
             writable: false,
             place,
+            shared: false,
         })
     }
 
@@ -136,6 +139,7 @@ impl<'a> Arg<'a> {
             primitive: T::PRIMITIVE,
             writable: true,
             place,
+            shared: false,
         })
     }
 
@@ -317,6 +321,7 @@ impl<'a, T: Element> Shared<'a, T> {
             primitive: T::PRIMITIVE,
             writable,
             place: self.place(),
+            shared: true,
         })
     }
 }

@@ -22,8 +22,8 @@ use crate::hsaco::{Arch, pdi};
 pub enum Check {
     /// Text in UTF-8.
     Text,
-    /// A shared object that this machine can load, with the entry points of a kernel.
-    CpuObject,
+    /// A shared object that this machine can load.
+    SharedObject,
     /// An instruction stream, as long as it says, for this architecture.
     Insts {
         /// The architecture.
@@ -76,7 +76,7 @@ impl Check {
     pub fn content(&self, bytes: &[u8], directory: &Path) -> Result<(), String> {
         match self {
             Self::Text => told(std::str::from_utf8(bytes)).map(drop),
-            Self::CpuObject => told(npu_runtime::check_cpu_object(bytes)),
+            Self::SharedObject => told(npu_runtime::check_cpu_object(bytes)),
             Self::Insts { arch } => told(Insts::parse_for(bytes, *arch)).map(drop),
             Self::Pdi => told(pdi::validate(bytes)),
             Self::Xclbin { columns, kernel } => xclbin(bytes, *columns, kernel),
