@@ -26,11 +26,11 @@ const LINTS: &str = "unsafe_code, warnings, missing_docs, dead_code, unused, rus
                      missing_copy_implementations, single_use_lifetimes, trivial_casts, \
                      clippy::all, clippy::pedantic, clippy::cargo";
 
-fn manifest() -> String {
+fn manifest(edition: &str) -> String {
     let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime");
     format!(
         "[package]\nname = \"launcher-matrix\"\ndescription = \"Every kind of launcher\"\n\
-         version = \"0.1.0\"\nedition = \"2024\"\npublish = false\nlicense = \"MIT\"\n\
+         version = \"0.1.0\"\nedition = \"{edition}\"\npublish = false\nlicense = \"MIT\"\n\
          repository = \"-\"\nreadme = \"-\"\nkeywords = [\"-\"]\ncategories = [\"-\"]\n\
          [dependencies]\nnpu-runtime = {{ path = {:?}, version = \"0.1.0\" }}\n[[bin]]\nname = \"nothing-exported\"\npath = \"src/main.rs\"\n[workspace]\n",
         runtime.display().to_string()
@@ -64,10 +64,12 @@ macro_rules! include_bytes {
 }
 ";
 
-fn write_crate(directory: &Path) {
-    let _ = fs::remove_dir_all(directory);
+fn write_crate(edition: &str) -> PathBuf {
+    let directory = format!("launcher-matrix-{edition}");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(directory);
+    let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(directory.join("src/generated")).unwrap();
-    fs::write(directory.join("Cargo.toml"), manifest()).unwrap();
+    fs::write(directory.join("Cargo.toml"), manifest(edition)).unwrap();
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
     fs::copy(lock, directory.join("Cargo.lock")).unwrap();
 
@@ -103,6 +105,7 @@ fn write_crate(directory: &Path) {
     binary.push_str("fn main() {}\n");
     fs::write(directory.join("src/lib.rs"), library).unwrap();
     fs::write(directory.join("src/main.rs"), binary).unwrap();
+    directory
 }
 
 /// Calls of generated launchers as host programs write them.
@@ -277,7 +280,7 @@ pub fn chain(
         }
         chain.push(kernel.bind((8, 2), first, second, &mut last, 8)?)?;
         let shape = [64, 16];
-        chain.push(product.bind(&[0; 2048], &vec![0; 512], &mut matrix, shape)?)?;
+        chain.push(product.bind(&[0; 2048], &[0; 512], &mut matrix, shape)?)?;
         chain.run()?;
     }
     let fields = fat::fat_fields::Kernel::load(device)?;
@@ -337,9 +340,13 @@ fn target_directory() -> PathBuf {
 
 #[test]
 fn the_matrix_compiles_in_a_strict_crate_and_its_documentation_is_clean() {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("launcher-matrix");
-    write_crate(&directory);
+    let directory = write_crate("2024");
     cargo(&directory, &["clippy"]);
     cargo(&directory, &["doc", "--no-deps"]);
     cargo(&directory, &["test", "--doc"]);
+}
+
+#[test]
+fn the_matrix_compiles_in_the_edition_before_as_well() {
+    cargo(&write_crate("2021"), &["check"]);
 }

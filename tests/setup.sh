@@ -12,9 +12,13 @@ has_llvm() {
     command -v mlir-opt mlir-translate clang >/dev/null 2>&1
 }
 
+# Programs by their names, libraries and headers by those of their packages.
 missing=()
-for program in "$@"; do
-    command -v "$program" >/dev/null 2>&1 || missing+=("$program")
+for name in "$@"; do
+    case $name in
+    lib* | *-dev) dpkg -s "$name" >/dev/null 2>&1 || missing+=("$name") ;;
+    *) command -v "$name" >/dev/null 2>&1 || missing+=("$name") ;;
+    esac
 done
 
 if ! has_llvm || [ ${#missing[@]} -gt 0 ]; then

@@ -137,7 +137,7 @@ fn sources_of_mlir_air_are_tried_in_their_order() {
 }
 
 #[test]
-fn sources_of_peano_are_tried_in_their_order_and_path_is_none() {
+fn sources_of_installation_are_tried_in_their_order_and_path_is_none() {
     let sandbox = Sandbox::new();
     let mut search = sandbox.aie_search();
     let expect = |search: &AieSearch, expected: Option<PathBuf>| {
@@ -624,7 +624,7 @@ fn what_a_tool_runs_is_what_its_format_takes() {
     let tools = sandbox.aie_tools(&sandbox.complete());
     let names = |program, format| {
         let companions = tools.companions(program, format);
-        let peano = companions.of_peano.iter().map(|tool| tool.name);
+        let peano = companions.of_installation.iter().map(|tool| tool.name);
         let on_path = companions.on_path.iter().map(|(name, tool)| {
             assert_eq!(tool.path.file_name().unwrap(), *name);
             *name

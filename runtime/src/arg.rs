@@ -4,9 +4,11 @@
 use crate::buffer::{Buffer, Shared};
 use crate::element::sealed::Tagged;
 use crate::element::{Element, Primitive, Scalar};
+use crate::xrt;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 /// One argument of [`Kernel::launch`](crate::Kernel::launch).
 ///
@@ -54,6 +56,8 @@ pub(crate) struct Memory {
     /// Whether the borrow is mutable. If not, nothing may be written through `address`.
     pub(crate) writable: bool,
     pub(crate) place: Place,
+    /// Whether other arguments may be the same memory, and some of them write it.
+    pub(crate) shared: bool,
 }
 
 /// Where memory is, and so which device reaches it without a copy.
@@ -61,6 +65,10 @@ pub(crate) struct Memory {
 pub(crate) enum Place {
     /// Ordinary memory.
     Host,
+    /// The start of a block of the HSA device.
+    Hsa,
+    /// The start of a buffer of XRT's device.
+    Xrt(NonNull<xrt::RawBuffer>),
 }
 
 impl<'a> Arg<'a> {
@@ -120,6 +128,7 @@ impl<'a> Arg<'a> {
             primitive: T::PRIMITIVE,
             writable: false,
             place,
+            shared: false,
         })
     }
 
@@ -130,6 +139,7 @@ impl<'a> Arg<'a> {
             primitive: T::PRIMITIVE,
             writable: true,
             place,
+            shared: false,
         })
     }
 
@@ -311,6 +321,7 @@ impl<'a, T: Element> Shared<'a, T> {
             primitive: T::PRIMITIVE,
             writable,
             place: self.place(),
+            shared: true,
         })
     }
 }

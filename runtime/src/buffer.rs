@@ -2,7 +2,7 @@
 //! cache line of its own, on an NPU memory that host and device both have mapped.
 
 use crate::arg::Place;
-use crate::{Element, Error};
+use crate::{Element, Error, hsa, xrt};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::marker::PhantomData;
@@ -37,9 +37,15 @@ pub struct Buffer<T: Element> {
 }
 
 /// Whose memory a buffer is, and what gives it back.
-enum Home {
+pub(crate) enum Home {
     /// An allocation of `layout(len)`, if the buffer has bytes.
     Host,
+    /// A block of the HSA device.
+    Hsa(
+        #[expect(dead_code, reason = "it gives its block back when it is dropped")] hsa::Allocation,
+    ),
+    /// A buffer of XRT's device.
+    Xrt(xrt::Allocation),
 }
 
 impl<T: Element> Buffer<T> {
@@ -71,11 +77,22 @@ impl<T: Element> Buffer<T> {
         }
     }
 
+    /// Memory that `home` gives back.
+    ///
+    /// # Safety
+    /// `start` heads `len` initialised elements, aligned to [`ALIGNMENT`], which nobody else uses
+    /// and which live as long as `home`.
+    pub(crate) unsafe fn at(start: NonNull<T>, len: usize, home: Home) -> Self {
+        Self { start, len, home }
+    }
+
     /// Where launches find it.
     #[inline]
     pub(crate) fn place(&self) -> Place {
         match &self.home {
             Home::Host => Place::Host,
+            Home::Hsa(_) => Place::Hsa,
+            Home::Xrt(allocation) => Place::Xrt(allocation.raw()),
         }
     }
 
@@ -108,6 +125,7 @@ impl<T: Element> Drop for Buffer<T> {
                     unsafe { dealloc(self.start.as_ptr().cast(), layout) };
                 }
             }
+            Home::Hsa(_) | Home::Xrt(_) => {}
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Launches that are recorded once and run together, in order. An NPU is told of many at once,
 //! which costs less than telling it of each.
 
-use crate::{Arg, Device, Error, Grid, Kernel, Runtime};
+use crate::arg::{Place, Value};
+use crate::device::Backend;
+use crate::{Arg, Device, Error, Grid, Kernel, Runtime, hsa, xrt};
 use std::fmt;
 
 /// A launch that has been checked and not run yet, made by [`Kernel::bind`].
@@ -10,6 +12,18 @@ pub struct Launch<'a> {
     pub(crate) grid: Grid,
     pub(crate) programs: u64,
     pub(crate) args: Vec<Arg<'a>>,
+}
+
+impl Launch<'_> {
+    /// Whether a device that only reaches what `is_resident` would work on a copy of memory that
+    /// other launches of the chain have as well. Then none of them may run between copying in and
+    /// copying out.
+    pub(crate) fn copies_shared(&self, is_resident: impl Fn(Place) -> bool) -> bool {
+        self.args.iter().any(|arg| match arg.value() {
+            Value::Memory(memory) => memory.shared && !is_resident(memory.place),
+            Value::Scalar { .. } => false,
+        })
+    }
 }
 
 impl fmt::Debug for Launch<'_> {
@@ -27,6 +41,23 @@ impl fmt::Debug for Launch<'_> {
 ///
 /// The memory of a chain is borrowed as long as launches may still be run. Where one launch writes
 /// what another one reads, give both a [`Shared`](crate::Shared) of the buffer.
+///
+/// ```no_run
+/// # use npu_runtime::{Arg, Chain, Device, Error, Grid, Kernel, Runtime};
+/// # fn steps(step: &Kernel, input: &[f32]) -> Result<(), Error> {
+/// let device = Device::from_env()?;
+/// let mut state = device.buffer_from(input)?;
+/// let shared = state.share();
+/// let mut chain = Chain::new(&device);
+/// for _ in 0..1000 {
+///     chain.push(step.bind(Grid::ONE, [shared.input(), shared.output()])?)?;
+/// }
+/// chain.run()?;
+/// drop(chain);
+/// println!("{:?}", state);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Chain<'a> {
     device: Device,
@@ -87,7 +118,12 @@ impl<'a> Chain<'a> {
             launches,
             source: Box::new(source),
         };
-        run_in_order(&mut self.launches).map_err(failed)
+        let done = match self.device.backend {
+            Backend::Hsa(_) => hsa::run_chain(&self.launches),
+            Backend::Xrt(_) => xrt::run_chain(&mut self.launches),
+            Backend::Cpu(_) => run_in_order(&mut self.launches),
+        };
+        done.map_err(failed)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Devices, and the runtimes that drive them. Everything that differs between runtimes is behind
 //! [`Backend`] here and its counterpart in `kernel.rs`.
 
-use crate::{Buffer, Element, Error, Npu, cpu, hsa, xrt};
+use crate::{Artifact, Buffer, Element, Error, Npu, Variable, cpu, hsa, xrt};
 use std::fmt;
 use std::str::FromStr;
 
@@ -110,8 +110,19 @@ impl Device {
         let backend = match runtime {
             Runtime::Cpu => Backend::Cpu(cpu::Device::open()),
             Runtime::Hsa => Backend::Hsa(hsa::Device::open()?),
-            Runtime::Xrt => Backend::Xrt(xrt::Device::open()?),
+            Runtime::Xrt => Backend::Xrt(xrt::Device::open(None)?),
         };
+        Ok(Self { backend })
+    }
+
+    /// Opens XRT's device through the launch shim that `npu-build` compiled, instead of the one
+    /// that `NPU_RUNTIME_XRT_SHIM` names or that is beside the program. A process loads one shim:
+    /// if that was done before, it is the one that is used.
+    ///
+    /// # Errors
+    /// As [`Device::open`], and if the shim can't be read or loaded.
+    pub fn open_with_shim(shim: &Artifact) -> Result<Self, Error> {
+        let backend = Backend::Xrt(xrt::Device::open(Some(shim))?);
         Ok(Self { backend })
     }
 
@@ -153,14 +164,14 @@ impl Device {
         match &self.backend {
             Backend::Cpu(_) => None,
             Backend::Hsa(device) => Some(device.npu()),
-            Backend::Xrt(device) => device.npu(),
+            Backend::Xrt(device) => Some(device.npu()),
         }
     }
 
     /// Memory for `len` elements, all zero, that kernels reach without a copy.
     ///
     /// # Errors
-    /// [`Error::Allocation`] if there is not that much memory.
+    /// [`Error::Allocation`] or [`Error::Call`] if there is not that much memory.
     pub fn buffer<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
         match &self.backend {
             Backend::Cpu(_) => Buffer::zeroed(len),
@@ -172,12 +183,47 @@ impl Device {
     /// A buffer that starts as a copy of `elements`.
     ///
     /// # Errors
-    /// [`Error::Allocation`] if there is not that much memory.
+    /// Those of [`Device::buffer`].
     pub fn buffer_from<T: Element>(&self, elements: &[T]) -> Result<Buffer<T>, Error> {
         let mut buffer = self.buffer(elements.len())?;
         buffer.copy_from_slice(elements);
         Ok(buffer)
     }
+
+    /// An external variable of `len` zeros, for kernels that have one of this name.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if the runtime has no such variables, or if its size is not 4 bytes or
+    /// a multiple of 4. [`Error::Call`] if the device has no room for it.
+    pub fn variable<T: Element>(&self, name: &str, len: usize) -> Result<Variable<T>, Error> {
+        Variable::new(self, name, len)
+    }
+
+    /// What was done so far, by whatever handle.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        match &self.backend {
+            Backend::Hsa(device) => device.counters(),
+            Backend::Xrt(device) => device.counters(),
+            Backend::Cpu(_) => Counters::default(),
+        }
+    }
+}
+
+/// What a device has done since it was opened. On cpu nothing is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Queues that were made. One more is whenever the device has no room for another PDI.
+    pub queues: u64,
+    /// How often the device was told of launches.
+    pub doorbells: u64,
+    /// Launches that were completed.
+    pub dispatches: u64,
+    /// Images that were loaded.
+    pub images: u64,
+    /// Blocks of memory that were made for buffers and for copies of slices.
+    pub allocations: u64,
 }
 
 impl fmt::Debug for Device {

@@ -16,7 +16,7 @@ use half::{bf16, f16};
     note = "elements are u8 to u64, i8 to i64, half::f16, half::bf16, f32 and f64"
 )]
 pub trait Element:
-    sealed::Tagged + Copy + Default + Send + Sync + std::fmt::Debug + 'static
+    sealed::Tagged + sealed::Bits + Copy + Default + Send + Sync + std::fmt::Debug + 'static
 {
 }
 
@@ -36,6 +36,9 @@ pub(crate) mod sealed {
     /// The value's bits, zero-extended: what a slot of the launch ABI holds.
     pub trait Bits {
         fn bits(self) -> u64;
+
+        /// The value that has these bits; those beyond its size do not count.
+        fn from_bits(bits: u64) -> Self;
     }
 }
 
@@ -141,7 +144,7 @@ impl Accepted {
 }
 
 macro_rules! elements {
-    ($($rust:ty, $primitive:ident, $value:ident => $bits:expr;)*) => {$(
+    ($($rust:ty, $primitive:ident, $value:ident => $bits:expr, $from:expr;)*) => {$(
         impl sealed::Tagged for $rust {
             const PRIMITIVE: Primitive = Primitive::$primitive;
         }
@@ -150,6 +153,10 @@ macro_rules! elements {
                 let $value = self;
                 $bits
             }
+
+            fn from_bits($value: u64) -> Self {
+                $from
+            }
         }
         impl Element for $rust {}
         impl Scalar for $rust {}
@@ -157,18 +164,18 @@ macro_rules! elements {
 }
 
 elements! {
-    i8, I8, x => u64::from(x.cast_unsigned());
-    i16, I16, x => u64::from(x.cast_unsigned());
-    i32, I32, x => u64::from(x.cast_unsigned());
-    i64, I64, x => x.cast_unsigned();
-    u8, U8, x => u64::from(x);
-    u16, U16, x => u64::from(x);
-    u32, U32, x => u64::from(x);
-    u64, U64, x => x;
-    f16, F16, x => u64::from(x.to_bits());
-    bf16, Bf16, x => u64::from(x.to_bits());
-    f32, F32, x => u64::from(x.to_bits());
-    f64, F64, x => x.to_bits();
+    i8, I8, x => u64::from(x.cast_unsigned()), x as Self;
+    i16, I16, x => u64::from(x.cast_unsigned()), x as Self;
+    i32, I32, x => u64::from(x.cast_unsigned()), x as Self;
+    i64, I64, x => x.cast_unsigned(), x.cast_signed();
+    u8, U8, x => u64::from(x), x as Self;
+    u16, U16, x => u64::from(x), x as Self;
+    u32, U32, x => u64::from(x), x as Self;
+    u64, U64, x => x, x;
+    f16, F16, x => u64::from(x.to_bits()), Self::from_bits(x as u16);
+    bf16, Bf16, x => u64::from(x.to_bits()), Self::from_bits(x as u16);
+    f32, F32, x => u64::from(x.to_bits()), Self::from_bits(x as u32);
+    f64, F64, x => x.to_bits(), Self::from_bits(x);
 }
 
 impl sealed::Tagged for bool {
@@ -178,6 +185,10 @@ impl sealed::Tagged for bool {
 impl sealed::Bits for bool {
     fn bits(self) -> u64 {
         u64::from(self)
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        bits & 1 == 1
     }
 }
 

@@ -1,8 +1,18 @@
 //! What can go wrong, with the facts in fields and a text for the person who reads it.
 
 mod argument;
+mod artifact;
+mod hsaco;
+mod npu;
+mod variable;
+mod xrt;
 
 pub use argument::{ArgumentError, ArgumentFault, Extent};
+pub use artifact::{ArtifactFault, GridFault};
+pub use hsaco::HsacoFault;
+pub use npu::{CallError, Candidate, DeviceError, DeviceFault, LibraryError, LostError};
+pub use variable::{VariableError, VariableFault};
+pub use xrt::{XrtError, XrtFault};
 
 use crate::{Grid, NoImage, Runtime};
 use std::fmt;
@@ -11,7 +21,8 @@ use std::path::PathBuf;
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a device, a kernel, a buffer or a launch was refused. Nothing has run if one is returned,
-/// except for [`Error::KernelMemory`].
+/// except for [`Error::KernelMemory`], [`Error::Lost`], [`Error::Xrt`],
+/// [`Error::Chain`] and [`Error::InputWritten`].
 #[non_exhaustive]
 pub enum Error {
     /// No runtime has this name.
@@ -26,8 +37,23 @@ pub enum Error {
         /// What was asked for.
         name: Box<str>,
     },
-    /// This version has no backend for the runtime.
+    /// There is no backend for the runtime: not on this system, or not in this version.
     NotSupported {
+        /// The runtime.
+        runtime: Runtime,
+    },
+    /// No usable library of the runtime was found. Each place is told with the reason.
+    Library(Box<LibraryError>),
+    /// The runtime's library works, and its device can't be used.
+    Device(Box<DeviceError>),
+    /// A call of the runtime's library failed.
+    Call(Box<CallError>),
+    /// XRT refused something, or a run on it did not complete. The device is there for others.
+    Xrt(Box<XrtError>),
+    /// The device failed, in this launch or an earlier one.
+    Lost(Box<LostError>),
+    /// The process is a child of the one that opened the device, by `fork`.
+    Forked {
         /// The runtime.
         runtime: Runtime,
     },
@@ -69,6 +95,27 @@ pub enum Error {
         expected: usize,
         /// Argument slots by the artifact.
         found: usize,
+    },
+    /// A signature and a kernel of an NPU that do not belong together.
+    Operands {
+        /// The kernel.
+        kernel: Box<str>,
+        /// Memory arguments by the signature.
+        expected: usize,
+        /// Memory arguments by the kernel.
+        found: usize,
+    },
+    /// An external variable can't be used as it was asked for.
+    Variable(Box<VariableError>),
+    /// In verify mode: the kernel wrote what the signature calls an input. What it wrote there is
+    /// not copied back.
+    InputWritten {
+        /// The kernel.
+        kernel: Box<str>,
+        /// The argument's position, counted from 0, and its name.
+        argument: Box<(usize, String)>,
+        /// The first byte that was changed.
+        offset: usize,
     },
     /// A launch with too few or too many arguments.
     ArgumentCount {
@@ -122,53 +169,6 @@ pub enum Error {
     },
 }
 
-/// What is wrong with an artifact.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ArtifactFault {
-    /// It does not begin as an ELF file does.
-    NotElf,
-    /// It is an ELF file, but no 64-bit shared object of the host's byte order.
-    NotSharedObject,
-    /// It is for another machine.
-    Machine {
-        /// The host's `e_machine`.
-        expected: u16,
-        /// The artifact's.
-        found: u16,
-    },
-    /// A part that its headers name is not there.
-    Truncated {
-        /// Its size in bytes.
-        size: usize,
-    },
-    /// A header contradicts itself or another one.
-    Malformed {
-        /// Which one.
-        part: &'static str,
-    },
-    /// It lacks a symbol of the launch ABI.
-    MissingSymbol {
-        /// The symbol.
-        symbol: &'static str,
-    },
-}
-
-/// What is wrong with a grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GridFault {
-    /// The kernel is not launched over a grid, and this one is not 1x1x1.
-    NoGrid,
-    /// A dimension is above `i32::MAX`, or all programs together are above 2⁶³ − 1.
-    TooLarge,
-    /// The kernel's instruction stream is that of another grid.
-    Frozen {
-        /// The grid that it was compiled with.
-        compiled: Grid,
-    },
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -185,10 +185,23 @@ impl fmt::Display for Error {
             Self::UnknownNpu { name } => {
                 write!(f, "there is no NPU `{name}`; known ones: npu1, npu2")
             }
+            Self::NotSupported {
+                runtime: Runtime::Hsa,
+            } => f.write_str("hsa needs ROCR, which there is for Linux only"),
             Self::NotSupported { runtime } => write!(
                 f,
                 "this version of npu-runtime ({}) has no backend for {runtime}",
                 env!("CARGO_PKG_VERSION")
+            ),
+            Self::Library(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::Call(error) => error.fmt(f),
+            Self::Xrt(error) => error.fmt(f),
+            Self::Lost(error) => error.fmt(f),
+            Self::Forked { runtime } => write!(
+                f,
+                "{runtime} was opened before this process was forked, and can't be used in the \
+                 child; open it after `fork`, or start the child with `exec`"
             ),
             Self::NoImage(error) => error.fmt(f),
             Self::ReadArtifact { path, source } => write!(
@@ -226,6 +239,29 @@ impl fmt::Display for Error {
                 "kernel `{kernel}`: its signature has {expected} argument slots and its artifact \
                  {found}: they are of different builds; rebuild the kernel"
             ),
+            Self::Operands {
+                kernel,
+                expected,
+                found,
+            } => write!(
+                f,
+                "kernel `{kernel}`: its signature has {expected} memory arguments and its compiled \
+                 form {found}: they are of different builds; rebuild the kernel"
+            ),
+            Self::Variable(error) => error.fmt(f),
+            Self::InputWritten {
+                kernel,
+                argument,
+                offset,
+            } => {
+                let (index, name) = &**argument;
+                write!(
+                    f,
+                    "kernel `{kernel}` wrote to argument {index} `{name}`, which its signature \
+                     calls an input (first at byte {offset}): what it wrote is lost. Build it with \
+                     `--arg {name}=inout`"
+                )
+            }
             Self::ArgumentCount {
                 kernel,
                 expected,
@@ -299,53 +335,6 @@ impl fmt::Debug for Error {
     }
 }
 
-impl fmt::Display for ArtifactFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotElf => f.write_str("this is not an ELF file; a cpu kernel is a shared object"),
-            Self::NotSharedObject => {
-                f.write_str("this ELF file is not a 64-bit shared object of this host's kind")
-            }
-            Self::Machine { expected, found } => write!(
-                f,
-                "this shared object is for ELF machine {found}, and the host is {expected}; build \
-                 the kernel for this machine"
-            ),
-            Self::Truncated { size } => write!(
-                f,
-                "this shared object is truncated: it has {size} bytes and names more; rebuild the \
-                 kernel"
-            ),
-            Self::Malformed { part } => write!(
-                f,
-                "this shared object is damaged (its {part} makes no sense); rebuild the kernel"
-            ),
-            Self::MissingSymbol { symbol } => write!(
-                f,
-                "this shared object has no symbol `{symbol}`: it is no kernel, or one of another \
-                 npu-build version than this runtime's ({}); rebuild it",
-                env!("CARGO_PKG_VERSION")
-            ),
-        }
-    }
-}
-
-impl fmt::Display for GridFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoGrid => f.write_str("it has no grid; use `Grid::ONE`"),
-            Self::TooLarge => f.write_str(
-                "a dimension may have at most 2147483647 programs and all together 2^63 - 1",
-            ),
-            Self::Frozen { compiled } => write!(
-                f,
-                "on an NPU the grid is part of the compiled kernel, and this one was compiled with \
-                 {compiled}; compile it with the grid that it is launched over"
-            ),
-        }
-    }
-}
-
 struct Hex<'a>(&'a [u8]);
 
 impl fmt::Display for Hex<'_> {
@@ -362,4 +351,15 @@ fn write_chain(f: &mut fmt::Formatter<'_>, error: &dyn std::error::Error) -> fmt
         next = error.source();
     }
     Ok(())
+}
+
+/// Names in backticks, or that there are none.
+fn quoted(names: &[String]) -> String {
+    match names {
+        [] => "none".into(),
+        names => {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            names.join(", ")
+        }
+    }
 }

@@ -4,7 +4,8 @@
 use crate::chain::Launch;
 use crate::device;
 use crate::plan::Plan;
-use crate::{Arg, Device, Error, Grid, Image, Signature, cpu, hsa, xrt};
+use crate::{Arg, Device, Element, Error, Grid, Image, Signature, Variable, Variables};
+use crate::{cpu, hsa, xrt};
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,11 +40,26 @@ impl Kernel {
     /// promised digest, is not for this machine, is refused by the system's or the runtime's
     /// loader, or does not belong to `signature`.
     pub fn load(device: &Device, images: &[Image], signature: Signature) -> Result<Self, Error> {
+        Self::load_with(device, images, signature, &Variables::new())
+    }
+
+    /// As [`Kernel::load`], with variables for the kernel to use instead of its own.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::load`], and [`Error::Variable`] if the kernel has no variable of such a
+    /// name or wants it larger.
+    pub fn load_with(
+        device: &Device,
+        images: &[Image],
+        signature: Signature,
+        variables: &Variables,
+    ) -> Result<Self, Error> {
         let image = Image::select(images, device, &signature)?;
         let plan = Plan::new(signature);
+        let given = variables.given();
         let backend = match &device.backend {
             device::Backend::Cpu(cpu) => Backend::Cpu(cpu::Kernel::load(cpu, image, &plan)?),
-            device::Backend::Hsa(hsa) => Backend::Hsa(hsa::Kernel::load(hsa, image, &plan)?),
+            device::Backend::Hsa(hsa) => Backend::Hsa(hsa::Kernel::load(hsa, image, &plan, given)?),
             device::Backend::Xrt(xrt) => Backend::Xrt(xrt::Kernel::load(xrt, image, &plan)?),
         };
         let shared = Shared {
@@ -83,6 +99,20 @@ impl Kernel {
             programs,
             args,
         })
+    }
+
+    /// An external variable of the kernel. Kernels that were loaded from the same content share
+    /// theirs, unless they were given others.
+    ///
+    /// # Errors
+    /// [`Error::Variable`] if the kernel has none of that name, or one that elements of type `T`
+    /// do not fill.
+    pub fn variable<T: Element>(&self, name: &str) -> Result<Variable<T>, Error> {
+        let known = match self.backend() {
+            Backend::Hsa(kernel) => kernel.variables(),
+            Backend::Cpu(_) | Backend::Xrt(_) => &[],
+        };
+        Variable::find(self.device(), &self.signature().name, known, name)
     }
 
     /// What the kernel takes.

@@ -25,27 +25,64 @@
 //! A generated launcher wraps exactly these calls, so that the types of the arguments are checked
 //! by the compiler and `launch` takes slices, arrays, vectors and [`Buffer`]s directly.
 //!
+//! # Runtimes
+//!
+//! The same host program runs on each of them: by the argument of [`Device::open`], or by
+//! `NPU_RUNTIME` with [`Device::from_env`]. A kernel is loaded from the one of its [`Image`]s that
+//! fits the device.
+//!
+//! | runtime | what executes | slices | [`Buffer`]s |
+//! |---|---|---|---|
+//! | cpu | a shared object, on the host's cores | used where they are | ordinary memory |
+//! | hsa | an hsaco, on an NPU through ROCR | copied to memory of the device and back, as far as the directions ask for it | memory of the device, which the kernel uses where it is |
+//! | xrt | a full ELF or an xclbin, on an NPU through XRT | the same | the same |
+//!
+//! On an NPU, scalars and grid are part of the compiled kernel: a launch takes them for the sake
+//! of hosts that run on cpu as well, refuses another grid than the compiled one, and passes
+//! memory only. [`Chain`]s tell the device of up to 32 launches at a time, and [`Variable`]s
+//! change a parameter between launches.
+//!
+//! | variable | what it does |
+//! |---|---|
+//! | `NPU_RUNTIME` | names the runtime for [`Device::from_env`]: `cpu`, `hsa` or `xrt` |
+//! | `AMD_NPU_ROCR_PATH`, `ROCM_PATH` | roots where ROCR is looked for, before the wheel `rocm-sdk-core` of the active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`) and `/opt/rocm` |
+//! | `NPU_RUNTIME_HSA_DEVICE`, `IRON_HSA_DEVICE` | `npu1` or `npu2`: what an NPU is whose name nobody knows |
+//! | `NPU_RUNTIME_XRT_SHIM` | the launch shim that `npu-build` compiled for the XRT of this machine, where the program does not bring it ([`Device::open_with_shim`]) and it is not beside it as `libnpu_xrt_shim.so` |
+//! | `XILINX_XRT` | the root of XRT, else `/opt/xilinx/xrt`: without `NPU_RUNTIME`, xrt is chosen if it is there |
+//! | `NPU_RUNTIME_XRT_DEVICE` | as `NPU_RUNTIME_HSA_DEVICE` |
+//! | `NPU_RUNTIME_VERIFY_DIRECTIONS` | `1`: after each launch on an NPU, inputs are compared with what they were, and one that the kernel wrote is an error |
+//!
 //! # What is checked, and what is trusted
 //!
 //! Before anything runs, a launch checks the number of arguments, and for each one its kind, its
 //! element type, its direction, and its length or shape as far as the MLIR gives one; and it
 //! checks the grid. An artifact is checked for being a loadable object of this machine and of
-//! this ABI, and one named by a path is compared with its promised SHA-256.
+//! this ABI, or an hsaco for this NPU and its columns, and one named by a path is compared with
+//! its promised SHA-256.
 //!
-//! The kernel itself is **trusted native code**: it runs in this process with all its rights. A
+//! The kernel itself is **trusted code**. On cpu it runs in this process with all its rights: a
 //! kernel that indexes outside the memory it is given (an unranked `memref<*xf32>` carries no
 //! extent that the compiled code would respect), or that writes to an argument which the
 //! signature calls an input, breaks memory safety, as any C function would. Programs of one grid
 //! run at the same time on several threads unless the device was limited with
-//! [`Device::with_threads`]; a kernel whose programs depend on one another needs a limit of 1.
+//! [`Device::with_threads`]; a kernel whose programs depend on one another needs a limit of 1. An
+//! NPU reaches the process's memory by its own DMA, as far as its driver lets it.
+//!
+//! On hsa an NPU that fails is lost: the launch is an error, and so is every later one, until all
+//! that belongs to the device was dropped and it is opened again. On xrt the launch is an error,
+//! and the next one gets a new hardware context.
 //!
 //! # Threads and processes
 //!
-//! Every type but [`Arg`] may be shared between threads, and any number of threads may launch the
-//! same kernel at once. A loaded object is never unloaded, and the same content is loaded once
-//! for the whole process. After `fork` a child may launch kernels that its parent loaded: they
-//! run on the calling thread alone, because the worker threads exist in the parent only.
-#![allow(dead_code, reason = "the NPU backends use the rest")]
+//! Every type but [`Arg`], and what holds one, may be shared between threads, and any number of
+//! threads may launch the same kernel at once; an NPU runs their launches one after the other.
+//! The same content is loaded once for the whole process. An object on cpu is never unloaded.
+//! An NPU is opened by whoever comes first and closed when its last handle, kernel, buffer and
+//! variable is gone; what is kept in a `static` stays open until the process ends.
+//!
+//! After `fork` a child may launch kernels on cpu that its parent loaded: they run on the calling
+//! thread alone, because the worker threads exist in the parent only. An NPU that was opened
+//! before is of no use in the child: every call is an error there, and dropping does nothing.
 #![deny(missing_docs)]
 
 pub mod signature;
@@ -58,12 +95,14 @@ mod cpu;
 mod device;
 mod element;
 mod error;
+mod fork;
 mod grid;
 mod hsa;
 mod image;
 mod kernel;
 mod npu;
 mod plan;
+mod variable;
 mod xrt;
 
 pub use arg::{Arg, Input, IntoInput, IntoOutput, Output};
@@ -71,15 +110,20 @@ pub use artifact::{Aligned, Artifact};
 pub use buffer::{Buffer, Shared};
 pub use chain::{Chain, Launch};
 pub use cpu::check_cpu_object;
-pub use device::{Device, Runtime};
+pub use device::{Counters, Device, Runtime};
 pub use element::{Element, Scalar};
-pub use error::{ArgumentError, ArgumentFault, ArtifactFault, Error, Extent, GridFault};
+pub use error::{
+    ArgumentError, ArgumentFault, ArtifactFault, CallError, Candidate, DeviceError, DeviceFault,
+    Error, Extent, GridFault, HsacoFault, LibraryError, LostError, VariableError, VariableFault,
+    XrtError, XrtFault,
+};
 pub use grid::Grid;
 pub use half;
 pub use image::{Image, NoImage};
 pub use kernel::Kernel;
 pub use npu::{Compiled, Npu};
 pub use signature::{Direction, ElementType, Kind, Parameter, Shape, Signature};
+pub use variable::{Variable, Variables};
 
 /// What generated launchers and their users count on.
 const _: () = {
@@ -89,6 +133,8 @@ const _: () = {
     is_shared::<Artifact>();
     is_shared::<Image>();
     is_shared::<Buffer<f32>>();
+    is_shared::<Variable<f32>>();
+    is_shared::<Variables>();
     is_shared::<Error>();
     // Small enough to be returned by value (clippy's `result_large_err` warns from 128 bytes).
     assert!(size_of::<Error>() <= 64);

@@ -114,6 +114,13 @@ impl Compiled {
     }
 }
 
+/// Whether launches look for inputs that the kernel wrote: `NPU_RUNTIME_VERIFY_DIRECTIONS` is set,
+/// and not to 0.
+pub(crate) fn verifies_directions() -> bool {
+    let value = std::env::var_os("NPU_RUNTIME_VERIFY_DIRECTIONS");
+    value.is_some_and(|value| !value.is_empty() && value != "0")
+}
+
 /// A memory argument on its way to the device.
 #[derive(Clone, Copy)]
 pub(crate) struct Operand {
@@ -127,6 +134,12 @@ impl Operand {
     /// Its logical size.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.len * self.memory.primitive.size()
+    }
+
+    /// What the host has there.
+    pub(crate) fn content(&self) -> &[u8] {
+        // SAFETY: the launch's arguments borrow as many bytes for longer than an operand lives.
+        unsafe { std::slice::from_raw_parts(self.memory.address, self.bytes()) }
     }
 }
 

@@ -102,6 +102,18 @@ impl Plan {
         self.signature.name.as_ref().into()
     }
 
+    /// For verify mode: byte `offset` of the input at `index` was changed.
+    #[cold]
+    pub(crate) fn input_written(&self, index: usize, offset: usize) -> Error {
+        let parameter = self.signature.parameters.get(index);
+        let name = parameter.map_or_else(String::new, |parameter| parameter.name.to_string());
+        Error::InputWritten {
+            kernel: self.name(),
+            argument: Box::new((index, name)),
+            offset,
+        }
+    }
+
     /// For a backend that is given another runtime's image.
     #[cold]
     pub(crate) fn refuse_image(&self, runtime: Runtime, image: &Image) -> Error {

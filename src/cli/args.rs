@@ -1,5 +1,6 @@
 //! What the command line may say.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -71,6 +72,9 @@ pub struct Global {
     /// The XRT installation: xclbinutil, aiebu-asm
     #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
     pub xrt: Option<PathBuf>,
+    /// The C++ compiler of the XRT shim [default: $CXX, g++ or clang++]
+    #[arg(long, global = true, value_name = "PROGRAM", help_heading = "Tools")]
+    pub cxx: Option<OsString>,
     /// The Python environment that has the tools' wheels [default: $VIRTUAL_ENV]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
     pub python: Option<PathBuf>,
@@ -94,6 +98,7 @@ impl Global {
             aie: self.aie.clone(),
             peano: self.peano.clone(),
             xrt: self.xrt.clone(),
+            cxx: self.cxx.clone(),
             python: self.python.clone(),
             hsaco_packer: self.hsaco_packer.clone(),
             timeout: self.timeout,
@@ -162,6 +167,13 @@ pub enum Command {
         #[command(subcommand)]
         command: super::hsaco::HsacoCommand,
     },
+    /// Compile the library through which launchers drive XRT, or find it in the cache
+    #[command(after_help = "Examples:\n  \
+        export NPU_RUNTIME_XRT_SHIM=\"$(npu-build shim)\"\n  \
+        npu-build shim --out-dir target/release        # beside the program it is found by itself\n\n\
+        It is made of C++ against the headers of the XRT that is installed here, once for each\n\
+        installation. Launchers for hsa and cpu have no use for it.")]
+    Shim(ShimCommand),
     /// Print a shell's completion script
     #[command(
         after_help = "Example:\n  npu-build completions bash > ~/.local/share/bash-completion/completions/npu-build"
@@ -268,6 +280,16 @@ pub struct CompileCommand {
 pub struct BuildCommand {
     #[command(flatten)]
     pub delivery: Delivery,
+}
+
+#[derive(Args, Debug)]
+pub struct ShimCommand {
+    /// Copy it there
+    #[arg(short, long, value_name = "DIR")]
+    pub out_dir: Option<PathBuf>,
+    /// Build it even if it is in the cache
+    #[arg(long)]
+    pub refresh: bool,
 }
 
 // What to do with what was built. No documentation: clap would take it for the command's.

@@ -88,8 +88,32 @@ impl<'a> Kernel<'a> {
     }
 }
 
+/// The XRT shim.
+#[derive(Serialize)]
+pub struct Shim<'a> {
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    key: String,
+    artifact: File,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written: Option<PathBuf>,
+}
+
+impl<'a> Shim<'a> {
+    pub fn new(ensured: &'a Ensured, artifact: File, written: Option<PathBuf>) -> Self {
+        Self {
+            outcome: ensured.outcome.name(),
+            reason: reason(&ensured.outcome),
+            key: ensured.key.to_string(),
+            artifact,
+            written,
+        }
+    }
+}
+
 impl File {
-    fn new(artifact: &Artifact) -> Self {
+    pub fn new(artifact: &Artifact) -> Self {
         Self {
             path: artifact.path.to_string_lossy().into_owned(),
             size: artifact.size,

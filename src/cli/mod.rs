@@ -10,6 +10,7 @@ mod doctor;
 mod hsaco;
 mod inspect;
 mod json;
+mod shim;
 mod terminal;
 
 use std::ffi::OsString;
@@ -148,6 +149,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
         Command::Cache { command } => cache::run(global, command, terminal),
         Command::Doctor => doctor::run(global, terminal),
         Command::Hsaco { command } => hsaco::run(command, terminal),
+        Command::Shim(command) => shim::run(global, command, terminal),
         Command::Completions { shell } => {
             let mut command = Arguments::command();
             let mut text = Vec::new();

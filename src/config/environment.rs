@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::{ConfigError, Layer, non_empty, parse_jobs, parse_timeout};
-use crate::toolchain::{AieSearch, Configured, Search};
+use crate::toolchain::{AieSearch, Configured, Search, XrtSearch};
 
 /// Every variable that can change what is built or where it is kept; a build script reruns when
 /// one of them changes.
@@ -22,6 +22,7 @@ pub const READ: &[&str] = &[
     "NPU_BUILD_AIE",
     "NPU_BUILD_PEANO",
     "NPU_BUILD_XRT",
+    "NPU_BUILD_CXX",
     "NPU_BUILD_PYTHON",
     "NPU_BUILD_HSACO_PACKER",
     "NPU_BUILD_TIMEOUT",
@@ -33,6 +34,7 @@ pub const READ: &[&str] = &[
     "PEANO_INSTALL_DIR",
     "LLVM_BINARY_DIR",
     "XILINX_XRT",
+    "CXX",
     "AIE_OBJCOPY_PATH",
     "AIE_XCLBINUTIL",
     "AIE_XCLBINUTIL_PATH",
@@ -131,6 +133,17 @@ impl Environment {
         }
     }
 
+    /// Where to look for what the XRT shim is compiled with.
+    pub(super) fn xrt_search(&self, xrt: Option<Configured>, cxx: Option<OsString>) -> XrtSearch {
+        XrtSearch {
+            xrt,
+            xilinx_xrt: self.var("XILINX_XRT"),
+            system_xrt: SYSTEM_XRT.into(),
+            cxx: cxx.or_else(|| self.var("CXX")),
+            path: self.var("PATH"),
+        }
+    }
+
     /// What the `NPU_BUILD_*` variables say.
     pub(super) fn layer(&self) -> Result<Layer, ConfigError> {
         Ok(Layer {
@@ -153,6 +166,7 @@ impl Environment {
             aie: self.path("NPU_BUILD_AIE"),
             peano: self.path("NPU_BUILD_PEANO"),
             xrt: self.path("NPU_BUILD_XRT"),
+            cxx: self.var("NPU_BUILD_CXX"),
             python: self.path("NPU_BUILD_PYTHON"),
             hsaco_packer: self.parsed("NPU_BUILD_HSACO_PACKER", str::parse)?,
             timeout: self.parsed("NPU_BUILD_TIMEOUT", parse_timeout)?,

@@ -129,6 +129,7 @@ struct ToolchainText {
     aie: Option<PathBuf>,
     peano: Option<PathBuf>,
     xrt: Option<PathBuf>,
+    cxx: Option<PathBuf>,
     python: Option<PathBuf>,
     hsaco_packer: Option<Parsed<HsacoPacker>>,
 }
@@ -345,6 +346,11 @@ impl Text {
                 aie: self.toolchain.aie.map(absolute),
                 peano: self.toolchain.peano.map(absolute),
                 xrt: self.toolchain.xrt.map(absolute),
+                cxx: self.toolchain.cxx.map(|program| match program.parent() {
+                    // A name is looked for on PATH.
+                    Some(parent) if parent.as_os_str().is_empty() => program.into_os_string(),
+                    _ => absolute(program).into_os_string(),
+                }),
                 python: self.toolchain.python.map(absolute),
                 hsaco_packer: packer.map(|packer| packer.0.in_directory(directory)),
                 timeout: self.build.timeout.map(|timeout| timeout.0),

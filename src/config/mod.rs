@@ -19,7 +19,7 @@ use npu_runtime::Runtime;
 use crate::kernel::Target;
 use crate::step::cpu::March;
 use crate::store::Sharing;
-use crate::toolchain::{AieSearch, Configured, HsacoPacker, Search};
+use crate::toolchain::{AieSearch, Configured, HsacoPacker, Search, XrtSearch};
 use file::File;
 
 /// What a layer may say; the highest layer that says something wins.
@@ -51,6 +51,8 @@ pub struct Layer {
     pub peano: Option<PathBuf>,
     /// The XRT installation.
     pub xrt: Option<PathBuf>,
+    /// The C++ compiler of the XRT shim.
+    pub cxx: Option<OsString>,
     /// The Python environment that has the wheels of the tools.
     pub python: Option<PathBuf>,
     /// What packs hsacos.
@@ -97,6 +99,8 @@ pub struct Settings {
     pub llvm: Search,
     /// Where to look for the AIE toolchain.
     pub aie: AieSearch,
+    /// Where to look for what the XRT shim is compiled with.
+    pub xrt: XrtSearch,
     /// How long one tool may take.
     pub timeout: Option<Duration>,
     /// How many kernels are built at once; `None` is one per core.
@@ -162,6 +166,7 @@ impl Settings {
                 .map(|path| cwd.join(path)),
             march: layer.march,
             llvm,
+            xrt: environment.xrt_search(aie.xrt.clone(), layer.cxx),
             aie,
             timeout: layer.timeout,
             jobs: layer.jobs,
@@ -257,6 +262,7 @@ impl Layer {
             aie: self.aie.or(below.aie),
             peano: self.peano.or(below.peano),
             xrt: self.xrt.or(below.xrt),
+            cxx: self.cxx.or(below.cxx),
             python: self.python.or(below.python),
             hsaco_packer: self.hsaco_packer.or(below.hsaco_packer),
             timeout: self.timeout.or(below.timeout),

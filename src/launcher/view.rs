@@ -10,7 +10,7 @@ use super::api::{Form, Parameter};
 use super::images::{self, File};
 use super::layout::{self, Expr};
 use super::methods::{self, Method};
-use super::{Error, Locate, Module, TEMPLATE, docs, text};
+use super::{Error, Image, Locate, Module, TEMPLATE, docs, text};
 
 static TERA: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
     let mut tera = Tera::default();
@@ -85,6 +85,8 @@ struct View {
     /// Whether it is `Copy`.
     copy: bool,
     arguments: Vec<String>,
+    /// Whether it may have external variables; a stub stands in for a kernel that may.
+    variables: bool,
     launch: Method,
     bind: Method,
     unpack: Option<String>,
@@ -142,6 +144,7 @@ impl View {
             moves: api.parameters.iter().any(is_written),
             copy: may_be_copied(&api.parameters),
             arguments: docs::arguments(&api.parameters),
+            variables: is_stub || kernel.images.iter().any(is_hsaco),
             launch: methods::launch(api),
             bind: methods::bind(api),
             unpack: is_struct.then(|| methods::unpack(api)),
@@ -217,6 +220,10 @@ fn fields(parameters: &[Parameter<'_>]) -> Vec<Field> {
         }
     }
     fields
+}
+
+fn is_hsaco(image: &Image) -> bool {
+    matches!(image, Image::Hsaco { .. })
 }
 
 fn is_written(parameter: &Parameter<'_>) -> bool {

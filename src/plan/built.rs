@@ -138,27 +138,48 @@ impl Build {
         directory: &Path,
         wanted: impl Fn(&Artifact) -> bool,
     ) -> Result<Vec<PathBuf>, BuildError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| BuildError::Write { path, source }
-        };
-        let made = fs::create_dir_all(directory).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
-            _ => error,
-        });
-        made.map_err(failed(directory))?;
+        make_directory(directory)?;
         let mut written = Vec::new();
         let outputs = self.outputs(directory).into_iter();
         for (path, artifact) in outputs.filter(|(_, artifact)| wanted(artifact)) {
-            let bytes = artifact.read().map_err(|source| BuildError::Read {
-                path: artifact.path.clone(),
-                source,
-            })?;
-            write_if_changed(&path, &bytes).map_err(failed(&path))?;
+            write(artifact, &path)?;
             written.push(path);
         }
         Ok(written)
     }
+}
+
+/// Copies an artifact into `directory`, which is made if there is none, under its own name. A file
+/// that has the right content already is left alone.
+///
+/// # Errors
+/// When it can't be read or written; no file is left half written.
+pub fn copy_into(directory: &Path, artifact: &Artifact) -> Result<PathBuf, BuildError> {
+    make_directory(directory)?;
+    let path = directory.join(&*artifact.name);
+    write(artifact, &path)?;
+    Ok(path)
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
+    let path = path.to_owned();
+    move |source| BuildError::Write { path, source }
+}
+
+fn make_directory(directory: &Path) -> Result<(), BuildError> {
+    let made = fs::create_dir_all(directory).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
+        _ => error,
+    });
+    made.map_err(failed(directory))
+}
+
+fn write(artifact: &Artifact, path: &Path) -> Result<(), BuildError> {
+    let bytes = artifact.read().map_err(|source| BuildError::Read {
+        path: artifact.path.clone(),
+        source,
+    })?;
+    write_if_changed(path, &bytes).map_err(failed(path))
 }
 
 impl BuiltKernel {

@@ -14,7 +14,7 @@ use crate::step::cpu::UnsupportedArgument;
 use crate::step::execute::ExecuteError;
 use crate::step::npu::{self, Refusal};
 use crate::store::{EnsureError, OpenError};
-use crate::toolchain::{MissingTools, NotFound};
+use crate::toolchain::{MissingTools, NoXrtSdk, NotFound};
 
 /// Why a kernel was not built. Its `Debug` form is the full report, since that is what Rust shows of
 /// an error that `main` returns.
@@ -45,6 +45,9 @@ pub enum BuildError {
     /// There is not all of the AIE toolchain that the kernel needs.
     #[error(transparent)]
     AieToolchain(#[from] MissingTools),
+    /// There is nothing to compile the XRT shim with, or for.
+    #[error(transparent)]
+    XrtSdk(#[from] NoXrtSdk),
     /// The cache directory can't be trusted or used.
     #[error(transparent)]
     Cache(#[from] OpenError),
@@ -202,7 +205,7 @@ impl BuildError {
                 ExecuteError::Interrupted => 130,
             },
             Self::Ensure(EnsureError::Temporary { .. }) | Self::Cache(_) | Self::Write { .. } => 4,
-            Self::Toolchain(_) | Self::AieToolchain(_) => 3,
+            Self::Toolchain(_) | Self::AieToolchain(_) | Self::XrtSdk(_) => 3,
             _ => 2,
         }
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-pub use built::{Build, BuiltKernel};
+pub use built::{Build, BuiltKernel, copy_into};
 pub use error::{BuildError, KernelError};
 pub use files::FileError;
 pub use prepared::{Prepared, Understood};
@@ -33,8 +33,8 @@ use crate::step::execute::ExecuteError;
 use crate::step::run::Runner;
 use crate::step::{self, Keyed, Step};
 use crate::store::layout::Layout;
-use crate::store::{Artifact, EnsureError, Event, Observer, OpenError, Store};
-use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe};
+use crate::store::{Artifact, EnsureError, Ensured, Event, Observer, OpenError, Store};
+use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe, XrtSdk};
 
 /// What several builds share.
 #[derive(Debug)]
@@ -122,6 +122,21 @@ impl Session {
         let found = AieTools::discover(&self.settings.aie, &mut memo, &self.probe());
         memo.save();
         self.unless_interrupted(found)
+    }
+
+    /// The library through which launchers drive XRT, for the XRT that the settings lead to.
+    ///
+    /// # Errors
+    /// When there is no XRT with development files, no compiler, or it fails.
+    pub fn shim(&self, refresh: bool, observe: Observer<'_>) -> Result<Ensured, BuildError> {
+        let sdk = {
+            let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = XrtSdk::discover(&self.settings.xrt, &mut memo, &self.probe());
+            memo.save();
+            self.unless_interrupted(found)??
+        };
+        let step = Keyed::from(step::shim::shim(&sdk));
+        Ok((self.store).ensure(&step, refresh, &self.runner, observe)?)
     }
 
     fn unless_interrupted<T>(&self, found: T) -> Result<T, BuildError> {

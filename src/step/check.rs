@@ -28,8 +28,8 @@ pub enum Check {
         /// The function that it must define, if it must.
         function: Option<String>,
     },
-    /// A shared object that this machine can load, with the entry points of a kernel.
-    CpuObject,
+    /// A shared object that this machine can load.
+    SharedObject,
     /// An instruction stream, as long as it says, for this architecture.
     Insts {
         /// The architecture.
@@ -83,7 +83,7 @@ impl Check {
         match self {
             Self::Text => told(std::str::from_utf8(bytes)).map(drop),
             Self::Mlir { function } => mlir(bytes, function.as_deref()),
-            Self::CpuObject => told(npu_runtime::check_cpu_object(bytes)),
+            Self::SharedObject => told(npu_runtime::check_cpu_object(bytes)),
             Self::Insts { arch } => told(Insts::parse_for(bytes, *arch)).map(drop),
             Self::Pdi => told(pdi::validate(bytes)),
             Self::Xclbin { columns, kernel } => xclbin(bytes, *columns, kernel),

@@ -254,7 +254,7 @@ fn not_lowered(printed: &str) -> Option<String> {
 }
 
 fn outputs(keep_intermediates: bool) -> Vec<Output> {
-    let mut outputs = vec![Output::new(OBJECT, Check::CpuObject)];
+    let mut outputs = vec![Output::new(OBJECT, Check::SharedObject)];
     if keep_intermediates {
         outputs.extend([DIALECT, IR].map(|name| Output::new(name, Check::Text)));
     }

@@ -449,17 +449,6 @@ impl Started<'_> {
         }
         let explanation = (self.command.explain)(printed);
         let printed = retell(printed, &step.inputs);
-        let lines: Vec<_> = printed.lines().collect();
-        let tail = lines[lines.len().saturating_sub(TAIL_LINES)..]
-            .iter()
-            .map(|line| {
-                let line = settled(line);
-                match line.char_indices().nth(LINE_LIMIT) {
-                    Some((at, _)) => format!("{}…", &line[..at]),
-                    None => line,
-                }
-            })
-            .collect();
         ExecuteError::Tool(Box::new(ToolFailure {
             subject: step.about(),
             cause,
@@ -468,11 +457,32 @@ impl Started<'_> {
             command: self
                 .invocation
                 .shell_with(|argument| step.place_of(argument)),
-            tail,
+            tail: tail(&printed),
             log: retell(&text, &step.inputs),
             log_path: None,
         }))
     }
+}
+
+/// The last lines of what a tool printed; where it went on and on, its first error before them.
+fn tail(printed: &str) -> Vec<String> {
+    let shown = |line: &str| {
+        let line = settled(line);
+        match line.char_indices().nth(LINE_LIMIT) {
+            Some((at, _)) => format!("{}…", &line[..at]),
+            None => line,
+        }
+    };
+    let lines: Vec<_> = printed.lines().collect();
+    let start = lines.len().saturating_sub(TAIL_LINES);
+    let is_error = |line: &&&str| ["error:", "Error:"].iter().any(|word| line.contains(word));
+    let first = lines.iter().take(start).find(is_error);
+    let (before, start) = match first {
+        Some(first) => (vec![shown(first), "…".to_owned()], start + 2),
+        None => (Vec::new(), start),
+    };
+    let last = lines.iter().skip(start).map(|line| shown(line));
+    before.into_iter().chain(last).collect()
 }
 
 /// What a terminal shows of a line in the end: what progress has overwritten is gone, and so are
@@ -514,7 +524,20 @@ fn read_log(log: &mut File) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::settled;
+    use super::{TAIL_LINES, settled, tail};
+
+    #[test]
+    fn the_first_error_is_shown_however_much_follows() {
+        let many = |first: &str, count: usize| {
+            let notes = (0..count).map(|number| format!("note {number}\n"));
+            format!("{first}\n{}", notes.collect::<String>())
+        };
+        let shown = tail(&many("a.h:1:2: error: broken", 50));
+        assert_eq!(shown[..3], ["a.h:1:2: error: broken", "…", "note 32"]);
+        assert_eq!((shown.len(), &*shown[19]), (TAIL_LINES, "note 49"));
+        assert_eq!(tail(&many("warning: old", 50))[0], "note 30");
+        assert_eq!(tail(&many("error: short", 3)).len(), 4);
+    }
 
     #[test]
     fn a_line_is_shown_as_a_terminal_leaves_it() {

@@ -13,6 +13,7 @@ pub mod material;
 pub mod npu;
 mod retell;
 pub mod run;
+pub mod shim;
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -105,6 +106,8 @@ pub enum Kind {
     Pack,
     /// Signature and artifact to Rust source.
     Launcher,
+    /// C++ to the library that drives XRT.
+    Shim,
 }
 
 impl Kind {
@@ -116,6 +119,7 @@ impl Kind {
             Self::Compile => "compile",
             Self::Pack => "pack",
             Self::Launcher => "launcher",
+            Self::Shim => "shim",
         }
     }
 }

@@ -20,6 +20,7 @@ mod stamp;
 mod stored_path;
 mod version;
 mod wheel;
+mod xrt;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ pub use aie::{
 pub use llvm::{Candidate, Configured, Llvm, Search};
 pub use memo::Memo;
 pub use reason::{NotFound, Reason, Rejected};
+pub use xrt::{NoXrtSdk, XrtSdk, XrtSearch};
 
 use stamp::Watched;
 
@@ -123,6 +125,6 @@ impl<F: Fn(&Path, &[&str]) -> io::Result<String>> Probe for F {
 fn tool_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
     let name = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
     let unknown = || serde::de::Error::custom(format_args!("no tool is called '{name}'"));
-    let mut known = llvm::NAMES.into_iter().chain(aie::names());
+    let mut known = llvm::NAMES.into_iter().chain(aie::names()).chain(xrt::CXX);
     known.find(|known| *known == name).ok_or_else(unknown)
 }

@@ -35,6 +35,9 @@ const PT_DYNAMIC: u32 = 2;
 /// and all that they name lies within the file.
 pub(super) fn check(bytes: &[u8]) -> Result<(), ArtifactFault> {
     let file = File(bytes);
+    if bytes.is_empty() {
+        return Err(ArtifactFault::Empty);
+    }
     if !bytes.starts_with(b"\x7fELF") {
         return Err(ArtifactFault::NotElf);
     }

@@ -14,6 +14,7 @@ mod sys;
 use crate::plan::Plan;
 use crate::{Arg, ArtifactFault, Error, Grid, Image};
 use object::Object;
+pub(crate) use object::open as load_library;
 use std::sync::OnceLock;
 use std::thread::available_parallelism;
 

@@ -123,10 +123,10 @@ fn resolve(library: &Library) -> Result<sys::Api, ArtifactFault> {
     }
 }
 
-type Refused = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Refused = Box<dyn std::error::Error + Send + Sync>;
 
 /// Loads bytes: from memory, or where the system does not allow that, from a private file.
-fn open(bytes: &[u8]) -> Result<Library, Refused> {
+pub(crate) fn open(bytes: &[u8]) -> Result<Library, Refused> {
     let from_memory = match open_in_memory(bytes) {
         Ok(library) => return Ok(library),
         Err(error) => error,

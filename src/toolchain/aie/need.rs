@@ -44,15 +44,15 @@ impl fmt::Display for Format {
 pub struct Companions {
     /// What it finds by `PATH`: under this name this program has to come first.
     pub on_path: Vec<(&'static str, Arc<Tool>)>,
-    /// What it finds in Peano's directory, and what that links in.
-    pub of_peano: Vec<Arc<Tool>>,
+    /// What it finds in an installation that it is told, such as Peano, and what that links in.
+    pub of_installation: Vec<Arc<Tool>>,
 }
 
 impl Companions {
     /// All of it: what has to be in the key besides the program itself.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         let on_path = self.on_path.iter().map(|(_, tool)| tool);
-        on_path.chain(&self.of_peano)
+        on_path.chain(&self.of_installation)
     }
 }
 
@@ -122,7 +122,7 @@ impl AieTools {
         let peano = self.peano.found.as_ref().filter(|_| compiles);
         Companions {
             on_path: on_path.collect(),
-            of_peano: peano.map(|peano| peano.tools.clone()).unwrap_or_default(),
+            of_installation: peano.map(|peano| peano.tools.clone()).unwrap_or_default(),
         }
     }
 

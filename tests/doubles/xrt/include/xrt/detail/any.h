@@ -1,0 +1,7 @@
+// Emulated XRT.
+#ifndef XRT_DOUBLE_DETAIL_ANY_H
+#define XRT_DOUBLE_DETAIL_ANY_H
+
+#include <any>
+
+#endif
