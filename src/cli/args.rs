@@ -194,9 +194,9 @@ pub enum CacheCommand {
     Clear,
 }
 
-// What to do with one kernel. No documentation: clap would take it for the command's.
-#[derive(Args, Debug)]
-pub struct KernelOptions {
+// Which kernel is meant, and what it takes. No documentation: clap would take it for the command's.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Selection {
     /// What to build for: cpu, npu1 or npu2 [default: the MLIR's own device]
     #[arg(long, value_name = "TARGET")]
     pub target: Option<Target>,
@@ -209,6 +209,13 @@ pub struct KernelOptions {
     /// The signature in Triton's syntax, checked against the MLIR, e.g. '*fp32,*fp32:out,i32'
     #[arg(long, value_name = "TYPES")]
     pub signature: Option<String>,
+}
+
+// What to do with one kernel. No documentation: clap would take it for the command's.
+#[derive(Args, Debug, Default)]
+pub struct KernelOptions {
+    #[command(flatten)]
+    pub selection: Selection,
     /// What loads it on an NPU: xrt or hsa [default: xrt]
     #[arg(long, value_name = "RUNTIME", value_parser = parse_runtime)]
     pub runtime: Option<Runtime>,
@@ -258,8 +265,11 @@ pub struct KernelCommand {
 
 #[derive(Args, Debug)]
 pub struct SignatureCommand {
+    /// The MLIR file
+    #[arg(value_name = "KERNEL")]
+    pub kernel: PathBuf,
     #[command(flatten)]
-    pub kernel: KernelCommand,
+    pub selection: Selection,
     /// The same as --message-format
     #[arg(long, value_enum)]
     pub format: Option<Format>,

@@ -84,14 +84,15 @@ pub fn request(
             TargetOption::Npu(one) => options = one.as_ref().clone().over(options),
         }
     }
+    let selection = &flags.selection;
     let request = Request {
         kernel: kernel.to_owned(),
-        target: flags.target,
+        target: selection.target,
         runtime: flags.runtime,
         format: flags.format,
-        entry: flags.entry.clone(),
-        directions: flags.args.clone(),
-        signature: flags.signature.clone(),
+        entry: selection.entry.clone(),
+        directions: selection.args.clone(),
+        signature: selection.signature.clone(),
         march,
         npu: NpuChoices {
             grid: flags.grid,

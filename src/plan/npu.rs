@@ -100,8 +100,11 @@ pub(super) fn route(
         compile: Planned::default(),
         pack: Planned::default(),
     });
-    // What can't be compiled is refused before it is lowered.
+    // What can't be compiled or packed is refused before it is lowered.
     route.files = route.compile_step(route.source.clone())?.files;
+    if runtime == Runtime::Hsa {
+        route.packer()?;
+    }
     Ok(route)
 }
 

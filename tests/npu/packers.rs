@@ -96,7 +96,10 @@ fn a_packer_is_chosen_by_flag_variable_and_file() {
         "aie-hsaco that toolchain.hsaco-packer in npu-build.toml names cannot be used",
         "none",
     ];
-    scene.refuses(arguments, 3, &words);
+    scene.ran();
+    // Before anything is compiled.
+    scene.refuses(&format!("{arguments} --format xclbin"), 3, &words);
+    assert_eq!(scene.ran(), NOTHING);
     // XRT needs no packer.
     scene.compile("one.mlir --runtime xrt");
 }

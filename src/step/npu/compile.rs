@@ -94,10 +94,8 @@ pub enum Error {
 pub fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
     check(request)?;
     let tools = request.tools;
-    let mut needed = tools.needed(request.module.level, request.format);
-    // The step before has run it.
-    needed.retain(|tool| *tool != ToolName::AirOpt);
-    tools.require(&needed)?;
+    // What the step before runs is told with the rest, if it is missing.
+    tools.require(&tools.needed(request.module.level, request.format))?;
     let plan = Naming::of(request)?.outputs()?;
     let driver = match request.module.level {
         Level::Aie => ToolName::Aiecc,
