@@ -288,24 +288,13 @@ fn rerun_if_changed(cargo: &mut dyn Write, path: &Path) -> Result<(), ScriptErro
     Ok(())
 }
 
-/// A launcher whose artifact is empty: the right types, and nothing to run.
+/// A launcher without images: the right types, and nothing to run.
 fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
     let understood = Understood::new(request)?;
-    let nothing = Digest::of("");
-    let mut files = Vec::new();
-    let kernels = understood.kernels.iter().map(|kernel| {
-        let file = launcher::artifact_file_name(&kernel.signature.name, &nothing, "so");
-        files.push((out_dir.join(&file), Vec::new()));
-        launcher::Kernel {
-            signature: kernel.signature.clone(),
-            key: nothing,
-            images: vec![launcher::Image::Object {
-                object: launcher::Artifact {
-                    file,
-                    digest: nothing,
-                },
-            }],
-        }
+    let kernels = understood.kernels.iter().map(|kernel| launcher::Kernel {
+        signature: kernel.signature.clone(),
+        key: Digest::of(""),
+        images: Vec::new(),
     });
     let launcher_request = launcher::Request {
         kernels: kernels.collect(),
@@ -313,12 +302,6 @@ fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
     };
     let text = launcher::render(&launcher_request)
         .map_err(|error| KernelError::from(error).at(&request.kernel))?;
-    files.push((
-        out_dir.join(Build::launcher_name(&request.kernel)),
-        text.into_bytes(),
-    ));
-    for (path, bytes) in files {
-        fs::write(&path, bytes).map_err(|source| BuildError::Write { path, source })?;
-    }
-    Ok(())
+    let path = out_dir.join(Build::launcher_name(&request.kernel));
+    fs::write(&path, text).map_err(|source| BuildError::Write { path, source }.into())
 }

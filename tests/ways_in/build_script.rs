@@ -409,3 +409,30 @@ fn outside_of_cargo_it_says_so() {
         "{error:?}"
     );
 }
+
+#[test]
+fn recorded_launches_run_in_order_and_more_than_once() {
+    let package = Package::with_build_script("way-in-chain", "");
+    package.write(
+        "src/main.rs",
+        "#![forbid(unsafe_code)]
+         include!(concat!(env!(\"OUT_DIR\"), \"/shift.rs\"));
+         fn main() -> Result<(), npu_runtime::Error> {
+             let device = npu_runtime::Device::open(npu_runtime::Runtime::Cpu)?;
+             let kernel = shift::Kernel::load(&device)?;
+             let mut buffer = device.buffer_from(&[1, 2, 3])?;
+             let mut slice = [7];
+             let shared = buffer.share();
+             let mut chain = npu_runtime::Chain::new(&device);
+             for _ in 0..3 {
+                 chain.push(kernel.bind(shared)?)?;
+             }
+             chain.push(kernel.bind(&mut slice)?)?;
+             chain.run()?;
+             chain.run()?;
+             println!(\"{:?} {slice:?}\", &buffer[..]);
+             Ok(())
+         }\n",
+    );
+    assert_eq!(package.build().result(&package), "[61, 62, 63] [27]\n");
+}
