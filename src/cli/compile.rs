@@ -307,7 +307,9 @@ fn destinations(build: &Build) -> String {
         return named(build.target.name(), build.runtime);
     }
     let all = images.iter().map(|image| {
-        let target = image.compiled().map_or("cpu", |compiled| compiled.target.name());
+        let target = image
+            .compiled()
+            .map_or("cpu", |compiled| compiled.target.name());
         named(target, image.runtime())
     });
     all.collect::<Vec<_>>().join(", ")
