@@ -117,6 +117,9 @@ pub enum KernelError {
          xclbin, whose columns it needs; use --format auto"
     )]
     PdiForHsa,
+    /// Variants that don't fit into one launcher.
+    #[error("its targets give it different signatures, so that no launcher has them all")]
+    OtherSignature,
     /// There is nothing to build.
     #[error("there is no kernel to build")]
     NoKernel,

@@ -286,11 +286,11 @@ impl Route {
             signature: kernel.signature.clone(),
             key: packed.key,
             files: vec![(hsaco.file.clone(), artifact.clone())],
-            image: Some(Image::Hsaco {
+            images: vec![Image::Hsaco {
                 hsaco,
                 kernel: files.name.clone(),
                 compiled: self.target(),
-            }),
+            }],
         })
     }
 
@@ -327,7 +327,7 @@ impl Route {
         Some(BuiltKernel {
             signature: kernel.signature.clone(),
             key: compiled.key,
-            image,
+            images: image.into_iter().collect(),
             files: built,
         })
     }
