@@ -105,8 +105,8 @@ mod plan;
 mod variable;
 mod xrt;
 
-pub use arg::{Arg, Input, Output};
-pub use artifact::Artifact;
+pub use arg::{Arg, Input, IntoInput, IntoOutput, Output};
+pub use artifact::{Aligned, Artifact};
 pub use buffer::{Buffer, Shared};
 pub use chain::{Chain, Launch};
 pub use cpu::check_cpu_object;

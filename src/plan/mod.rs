@@ -21,7 +21,7 @@ pub use error::{BuildError, KernelError};
 pub use files::FileError;
 pub use prepared::{Prepared, Understood};
 use remembered::{MAX_SOURCE, Plan, Planned, Route};
-pub use request::Request;
+pub use request::{Request, Variant};
 
 use crate::config::{CachePlace, Settings};
 use crate::interrupt::Interrupt;
@@ -229,14 +229,13 @@ impl Session {
         observe: Observer<'_>,
     ) -> Result<Build, BuildError> {
         let started = Instant::now();
-        let plan = self.plan(request, observe)?;
         let mut steps = Vec::new();
         let mut ensure = |step: &Keyed| {
             let ensured = store.ensure(step, request.refresh, &self.runner, observe)?;
             steps.push(ensured.clone());
             Ok::<_, BuildError>(ensured)
         };
-        let kernels = Self::follow(&plan, request, &mut ensure)?;
+        let (plan, kernels) = self.follow(request, &mut ensure, observe)?;
         Ok(Build {
             source: request.kernel.clone(),
             target: plan.prepared.target,
@@ -248,18 +247,27 @@ impl Session {
         })
     }
 
-    /// Takes a kernel through its steps; `ensure` has the outputs of each.
+    /// Takes a kernel through its steps; `ensure` has the outputs of each. Gives the first plan.
     fn follow(
-        plan: &Plan,
+        &self,
         request: &Request,
         ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
-    ) -> Result<Vec<BuiltKernel>, BuildError> {
-        let kernels = match &plan.route {
-            Route::Cpu(cpu) => cpu.build(&plan.prepared, ensure)?,
-            Route::Npu(npu) => npu.build(request, ensure)?,
-        };
+        observe: Observer<'_>,
+    ) -> Result<(Arc<Plan>, Vec<BuiltKernel>), BuildError> {
+        let mut kernels = Vec::new();
+        let mut first = None;
+        for variant in request.variants() {
+            let plan = self.plan(&variant, observe)?;
+            let built = match &plan.route {
+                Route::Cpu(cpu) => cpu.build(&plan.prepared, ensure)?,
+                Route::Npu(npu) => npu.build(&variant, ensure)?,
+            };
+            merge(&mut kernels, built).map_err(|error| error.at(&request.kernel))?;
+            first.get_or_insert(plan);
+        }
+        let plan = first.ok_or_else(|| KernelError::NoKernel.at(&request.kernel))?;
         // What can't be launched has no launcher.
-        if kernels.iter().all(|kernel| kernel.image.is_some()) {
+        if kernels.iter().all(|kernel| !kernel.images.is_empty()) {
             let digests = kernels.iter().flat_map(|kernel| &kernel.files);
             let digests = digests.map(|(_, artifact)| artifact.digest);
             let launcher = plan.launcher.get_or_plan(digests, || {
@@ -269,7 +277,7 @@ impl Session {
             });
             ensure(&*launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?)?;
         }
-        Ok(kernels)
+        Ok((plan, kernels))
     }
 
     /// Says for each step of a kernel whether its outputs are in the cache, up to the first whose are
@@ -282,7 +290,6 @@ impl Session {
         request: &Request,
         observe: Observer<'_>,
     ) -> Result<Vec<Explanation>, BuildError> {
-        let plan = self.plan(request, observe)?;
         let mut explanations: Vec<Explanation> = Vec::new();
         let mut ensure = |step: &Keyed| {
             let explanation = self.store.explain(step);
@@ -291,7 +298,7 @@ impl Session {
             // The way ends here, and there is nothing wrong with that.
             ensured.ok_or_else(|| EnsureError::from(ExecuteError::Interrupted).into())
         };
-        let followed = Self::follow(&plan, request, &mut ensure);
+        let followed = self.follow(request, &mut ensure, observe);
         match followed {
             Err(error) if explanations.iter().all(|step| step.miss.is_none()) => Err(error),
             _ => Ok(explanations),
@@ -369,6 +376,23 @@ impl Session {
     }
 }
 
+/// Adds what another variant of a file made to what the ones before it did.
+fn merge(kernels: &mut Vec<BuiltKernel>, built: Vec<BuiltKernel>) -> Result<(), KernelError> {
+    if kernels.is_empty() {
+        *kernels = built;
+        return Ok(());
+    }
+    let same = |(one, other): (&BuiltKernel, &BuiltKernel)| one.signature == other.signature;
+    if kernels.len() != built.len() || !kernels.iter().zip(&built).all(same) {
+        return Err(KernelError::OtherSignature);
+    }
+    for (kernel, variant) in kernels.iter_mut().zip(built) {
+        kernel.images.extend(variant.images);
+        kernel.files.extend(variant.files);
+    }
+    Ok(())
+}
+
 /// What messages call the kernels of a file.
 fn subject(prepared: &Prepared) -> String {
     let kernels = prepared.understood.kernels.iter();
@@ -391,7 +415,7 @@ fn launcher_request(kernels: &[BuiltKernel]) -> launcher::Request {
     let kernels = kernels.iter().map(|kernel| launcher::Kernel {
         signature: kernel.signature.clone(),
         key: kernel.key,
-        images: kernel.image.iter().cloned().collect(),
+        images: kernel.images.clone(),
     });
     launcher::Request {
         kernels: kernels.collect(),

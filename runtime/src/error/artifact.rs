@@ -8,8 +8,8 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArtifactFault {
-    /// It is empty: the launcher was generated without a compiler.
-    Stub,
+    /// It is empty.
+    Empty,
     /// It does not begin as an ELF file does.
     NotElf,
     /// It is an ELF file, but no 64-bit shared object of the host's byte order.
@@ -60,10 +60,7 @@ pub enum GridFault {
 impl fmt::Display for ArtifactFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stub => f.write_str(
-                "this is a stub: the launcher was generated without a compiler, as it is for \
-                 documentation; build it again where the compiler is, and without asking for stubs",
-            ),
+            Self::Empty => f.write_str("this is empty; rebuild the kernel"),
             Self::NotElf => f.write_str("this is not an ELF file; a cpu kernel is a shared object"),
             Self::NotSharedObject => {
                 f.write_str("this ELF file is not a 64-bit shared object of this host's kind")

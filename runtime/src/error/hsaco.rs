@@ -7,8 +7,8 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HsacoFault {
-    /// It is empty: the launcher was generated without a compiler.
-    Stub,
+    /// It is empty.
+    Empty,
     /// It is no 64-bit ELF file.
     NotElf,
     /// It has no section with kernels for an NPU.
@@ -51,7 +51,7 @@ pub enum HsacoFault {
 impl fmt::Display for HsacoFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stub => ArtifactFault::Stub.fmt(f),
+            Self::Empty => ArtifactFault::Empty.fmt(f),
             Self::NotElf => f.write_str(
                 "this is no hsaco: it does not begin as a 64-bit ELF file does; pack it with \
                  `npu-build hsaco pack`",
