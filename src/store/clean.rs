@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::area::Area;
 use super::lock::{self, Lock, LockError, LockEvent, Mode};
-use super::survey::{self, Extent, Place};
+use super::survey::{self, Place};
 use super::sweep::{is_older, old_versions};
 use super::{Cache, Event, Observer, Store, open};
 use crate::digest::Digest;
@@ -284,7 +284,7 @@ impl Cache {
             if interrupt.is_raised() {
                 return Ok(());
             }
-            let unused = |now: &Extent| now.used == *used;
+            let unused = |now: u64| now == *used;
             if self.evict(&area, key, unused)? {
                 entries.fetch_add(1, Ordering::Relaxed);
                 bytes.fetch_add(*size, Ordering::Relaxed);

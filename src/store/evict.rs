@@ -9,7 +9,7 @@ use std::path::Path;
 use super::area::Area;
 use super::layout::Layout;
 use super::lock::{self, Lock, Mode};
-use super::survey::{self, Extent};
+use super::survey;
 use super::{Cache, Sharing, open};
 use crate::digest::Digest;
 
@@ -40,26 +40,35 @@ pub(super) fn quarantine(cache: &Cache, key: &Digest, reason: &str) -> io::Resul
 
 /// The key's lock, if nobody builds it now. Where there are no locks nobody can tell.
 pub(super) fn unused(layout: &Layout, key: &Digest, sharing: Sharing) -> Option<Lock> {
-    open::check_real(&layout.locks()).ok()?;
-    let lock = layout.lock(key);
-    let shard = lock.parent().unwrap_or(Path::new("."));
-    open::create(shard, sharing).ok()?;
-    lock::try_acquire_mode(&lock, Mode::Exclusive, sharing).ok()?
+    let path = layout.lock(key);
+    let shard = path.parent().unwrap_or(Path::new("."));
+    let lock = || lock::try_acquire_mode(&path, Mode::Exclusive, sharing);
+    // What is behind a link is not ours.
+    if open::is_link(&layout.locks()) || open::is_link(shard) {
+        return None;
+    }
+    match lock() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            open::create(shard, sharing).ok()?;
+            lock().ok()?
+        }
+        lock => lock.ok()?,
+    }
 }
 
 impl Cache {
-    /// Deletes an entry by way of `area`, if nobody builds it now and it is as `expected` says. Gives
-    /// whether it is gone. The caller holds the root lock.
+    /// Deletes an entry by way of `area`, if nobody builds it now and its last use is as `expected`
+    /// says. Gives whether it is gone. The caller holds the root lock.
     pub(super) fn evict(
         &self,
         area: &Area,
         key: &Digest,
-        expected: impl Fn(&Extent) -> bool,
+        expected: impl Fn(u64) -> bool,
     ) -> io::Result<bool> {
         let Some(_lock) = unused(self.layout(), key, self.sharing()) else {
             return Ok(false);
         };
-        if !expected(&survey::extent(self.layout(), key)) {
+        if !expected(survey::last_use(self.layout(), key)) {
             return Ok(false);
         }
         let doomed = area.work().join(key.to_string());

@@ -98,6 +98,12 @@ pub(super) fn extent(layout: &Layout, key: &Digest) -> Extent {
     extent
 }
 
+/// When the entry was last used, in seconds since 1970; 0 if it has no manifest.
+pub(super) fn last_use(layout: &Layout, key: &Digest) -> u64 {
+    let metadata = fs::symlink_metadata(layout.entry(key).join(MANIFEST));
+    metadata.map_or(0, |metadata| seconds(&metadata))
+}
+
 /// When the file was modified, in seconds since 1970.
 pub(super) fn seconds(metadata: &fs::Metadata) -> u64 {
     let modified = metadata.modified().ok();
