@@ -11,7 +11,7 @@ use npu_build::step::launcher;
 use npu_build::step::npu::Options;
 use npu_build::store::{Artifact, Outcome};
 
-use npu_runtime::Runtime;
+use npu_runtime::{Direction, Runtime};
 
 use super::args::{
     BuildCommand, CompileCommand, Delivery, Emit, Global, KernelOptions, TargetOption,
@@ -34,6 +34,7 @@ pub fn compile(
             request(
                 kernel,
                 &command.options,
+                &command.directions.args,
                 &settings,
                 command.delivery.refresh,
             )
@@ -73,6 +74,7 @@ pub fn build(global: &Global, command: &BuildCommand, terminal: &Terminal) -> Re
 pub fn request(
     kernel: &Path,
     flags: &KernelOptions,
+    directions: &[(String, Direction)],
     settings: &Settings,
     refresh: bool,
 ) -> Request {
@@ -90,7 +92,7 @@ pub fn request(
         runtime: flags.runtime,
         format: flags.format,
         entry: flags.entry.clone(),
-        directions: flags.args.clone(),
+        directions: directions.to_vec(),
         signature: flags.signature.clone(),
         march,
         npu: NpuChoices {
@@ -229,7 +231,7 @@ impl Delivery {
 }
 
 /// One line on how a build was come by, and with `-v` one for each step.
-fn summary(build: &Build, terminal: &Terminal) {
+pub fn summary(build: &Build, terminal: &Terminal) {
     let names: Vec<_> = build
         .kernels
         .iter()

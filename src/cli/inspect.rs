@@ -21,6 +21,7 @@ pub fn signature(
     let request = request(
         &command.kernel.kernel,
         &command.kernel.options,
+        &command.kernel.directions.args,
         &settings,
         false,
     );
@@ -113,7 +114,14 @@ fn shape_text(shape: &Shape) -> String {
 /// Prints the key of a kernel's first step, and with `-v` what it is computed from.
 pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let request = request(&command.kernel, &command.options, &settings, false);
+    let directions = &command.directions.args;
+    let request = request(
+        &command.kernel,
+        &command.options,
+        directions,
+        &settings,
+        false,
+    );
     let session = session(settings, terminal)?;
     let prepared = Prepared::new(&request)?;
     let step = session.first_step(&prepared, &request)?;

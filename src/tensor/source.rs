@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use npu_runtime::{ElementType, Kind, Parameter, Shape};
+use npu_runtime::{Direction, ElementType, Kind, Parameter, Shape};
 
 use super::{Extent, ExtentError, Fill, Layout, Npy, NpyError, Number, NumberError, Shown};
 
@@ -160,6 +160,17 @@ impl Source {
         }
     }
 
+    /// The same with a shape for memory of which none was given.
+    #[must_use]
+    pub fn with_shape(mut self, shape: &[usize]) -> Self {
+        if let Self::Fill { extent, .. } = &mut self
+            && extent.shape.is_none()
+        {
+            extent.shape = Some(shape.to_vec());
+        }
+        self
+    }
+
     /// The bits of a scalar argument.
     ///
     /// # Errors
@@ -228,6 +239,30 @@ impl Source {
             bytes,
             origin,
         })
+    }
+
+    /// What an argument could be given as, for people who do not know how to.
+    #[must_use]
+    pub fn example(parameter: &Parameter) -> String {
+        match &parameter.kind {
+            Kind::Scalar(ElementType::I1) => "true".to_owned(),
+            Kind::Scalar(_) => "1000".to_owned(),
+            Kind::Memory {
+                element,
+                shape,
+                direction,
+            } => {
+                let word = match direction {
+                    Direction::In => "random",
+                    Direction::Out | Direction::InOut => "zeros",
+                };
+                match known_shape(element, shape) {
+                    Some(_) => word.to_owned(),
+                    None if *element == ElementType::Opaque => "zeros:4096".to_owned(),
+                    None => format!("{word}:{}x{element}", example_shape(shape)),
+                }
+            }
+        }
     }
 
     /// The rule's name, for messages about one.
