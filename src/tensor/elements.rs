@@ -71,6 +71,17 @@ pub(super) fn put(bits: u64, chunk: &mut [u8]) {
     }
 }
 
+impl Number {
+    /// The number as an element of this type is shown.
+    #[must_use]
+    pub fn shown(self, element: &ElementType) -> String {
+        match self.bits(element) {
+            Ok(bits) => text(element, bits),
+            Err(_) => self.to_string(),
+        }
+    }
+}
+
 /// What tells the element from its neighbours, and no digit more.
 fn text(element: &ElementType, bits: u64) -> String {
     let text = match element {

@@ -64,7 +64,6 @@ pub fn load(
     job: Job,
     terminal: &Terminal,
 ) -> Result<Loaded, Failure> {
-    refuse_too_much(options, &job)?;
     let build = session.build(&job.request, &|event| terminal.event(&event))?;
     compile::summary(&build, terminal);
     let [built] = build.kernels.as_slice() else {
@@ -106,38 +105,16 @@ fn open(session: &Session, runtime: Runtime, terminal: &Terminal) -> Result<Devi
     const NAMED: &str = "NPU_RUNTIME_XRT_SHIM";
     let is_named = std::env::var_os(NAMED).is_some_and(|path| !path.is_empty());
     if runtime != Runtime::Xrt || is_named {
-        return Device::open(runtime).map_err(failure);
+        return Device::open(runtime).map_err(unusable);
     }
     let shim = session.shim(false, &|event| terminal.event(&event))?;
     match shim.artifacts.first() {
         Some(artifact) => {
             let shim = Artifact::file(&artifact.path, *artifact.digest.as_bytes());
-            Device::open_with_shim(&shim).map_err(failure)
+            Device::open_with_shim(&shim).map_err(unusable)
         }
-        None => Device::open(runtime).map_err(failure),
+        None => Device::open(runtime).map_err(unusable),
     }
-}
-
-/// Refuses arguments that there can be no memory for.
-fn refuse_too_much(options: &LaunchOptions, job: &Job) -> Result<(), Failure> {
-    let bytes = job.inputs.iter().map(|input| match input {
-        Input::Memory(content) => content.bytes() as u64,
-        Input::Scalar(_) => 0,
-    });
-    let needed = bytes.fold(0_u64, u64::saturating_add);
-    let system = rustix::system::sysinfo();
-    let there = (system.totalram as u64).saturating_mul(u64::from(system.mem_unit));
-    if needed <= there {
-        return Ok(());
-    }
-    Err(bad(
-        options,
-        &format!(
-            "its arguments need {}, and this machine has {} of memory",
-            size_text(needed),
-            size_text(there)
-        ),
-    ))
 }
 
 fn argument(
@@ -333,10 +310,17 @@ pub fn timed<T>(what: impl FnOnce() -> T) -> (T, Duration) {
     (done, started.elapsed())
 }
 
+/// A device that can't be opened.
+fn unusable(error: Error) -> Failure {
+    Failure::Message {
+        message: error.to_string(),
+        code: MISSING,
+    }
+}
+
 /// What the runtime refused, and whose fault that is.
 pub fn failure(error: Error) -> Failure {
     let code = match &error {
-        Error::Library(_) | Error::Device(_) | Error::NotSupported { .. } => MISSING,
         Error::Variable(_)
         | Error::NoImage(_)
         | Error::ArgumentCount { .. }
@@ -347,23 +331,5 @@ pub fn failure(error: Error) -> Failure {
     Failure::Message {
         message: error.to_string(),
         code,
-    }
-}
-
-/// A number of bytes for people.
-pub fn size_text(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    let mut units = ["B", "kB", "MB", "GB", "TB", "PB"].into_iter();
-    let mut unit = units.next().unwrap_or_default();
-    for larger in units {
-        if value < 1000.0 {
-            break;
-        }
-        value /= 1000.0;
-        unit = larger;
-    }
-    match unit {
-        "B" => format!("{bytes} B"),
-        _ => format!("{value:.1} {unit}"),
     }
 }

@@ -18,7 +18,7 @@ use super::args::Global;
 use super::terminal::{Terminal, Tone};
 use super::{FAILED, Failure, session, settings};
 use args::{BenchCommand, RunCommand};
-use prepare::Job;
+use prepare::{Job, refuse_too_much};
 use results::{Expectations, Saves};
 
 /// Runs a kernel.
@@ -28,7 +28,9 @@ pub fn run(global: &Global, command: &RunCommand, terminal: &Terminal) -> Result
     let job = Job::new(options, &settings)?;
     let saves = Saves::new(command, &job)?;
     let expectations = Expectations::new(command, &job)?;
+    refuse_too_much(options, job.bytes().saturating_add(expectations.bytes()))?;
     let mut loaded = launch::load(session(settings, terminal)?, options, job, terminal)?;
+    terminal.detail("launching", &loaded.kernel.signature().name);
     let times = usize::try_from(command.launches).unwrap_or(usize::MAX);
     let launched = match command.chain {
         true => loaded.launch_chained(times),
@@ -89,6 +91,8 @@ pub fn bench(global: &Global, command: &BenchCommand, terminal: &Terminal) -> Re
     let settings = settings(global)?;
     let options = &command.launch;
     let job = Job::new(options, &settings)?;
+    // There are slices and buffers.
+    refuse_too_much(options, job.bytes().saturating_mul(2))?;
     let loaded = launch::load(session(settings, terminal)?, options, job, terminal)?;
     let measured = bench::measure(command, loaded).map_err(launch::failure)?;
     report::bench(terminal, &measured)

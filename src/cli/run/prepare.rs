@@ -3,15 +3,17 @@
 
 use std::fmt::Write as _;
 
-use npu_build::config::Settings;
+use npu_build::config::{Package, Settings};
 use npu_build::kernel::{Kernel, Level, Target};
 use npu_build::plan::{Prepared, Request};
 use npu_build::tensor::{Content, Source};
+use npu_build::toolchain::Format;
 use npu_runtime::{Direction, Grid, Kind, Parameter, Runtime};
 
 use super::super::Failure;
 use super::super::compile;
 use super::args::{LaunchOptions, What};
+use super::report::size_text;
 
 /// A launch that is understood.
 pub struct Job {
@@ -39,6 +41,12 @@ impl Job {
             // There it belongs to the launch, and not to the kernel.
             request.npu.grid = None;
         }
+        if request.format == Some(Package::As(Format::Pdi)) {
+            return Err(bad(
+                options,
+                "a PDI is loaded by neither xrt nor hsa: use --format auto",
+            ));
+        }
         let prepared = Prepared::new(&request)?;
         let runtime = prepared.runtime;
         let level = prepared.understood.module.level;
@@ -62,6 +70,32 @@ impl Job {
             inputs,
         })
     }
+
+    /// The bytes that its arguments take.
+    pub fn bytes(&self) -> u64 {
+        let bytes = self.inputs.iter().map(|input| match input {
+            Input::Memory(content) => content.bytes() as u64,
+            Input::Scalar(_) => 0,
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+}
+
+/// Refuses to ask for more memory than this machine has.
+pub fn refuse_too_much(options: &LaunchOptions, bytes: u64) -> Result<(), Failure> {
+    let system = rustix::system::sysinfo();
+    let there = (system.totalram as u64).saturating_mul(u64::from(system.mem_unit));
+    if bytes <= there {
+        return Ok(());
+    }
+    Err(bad(
+        options,
+        &format!(
+            "its arguments need {}, and this machine has {} of memory",
+            size_text(bytes),
+            size_text(there)
+        ),
+    ))
 }
 
 fn request(options: &LaunchOptions, settings: &Settings) -> Request {

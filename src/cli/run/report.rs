@@ -14,7 +14,7 @@ use super::super::Failure;
 use super::super::terminal::Terminal;
 use super::args::RunCommand;
 use super::bench::Measured;
-use super::launch::{Argument, Loaded, Value, size_text};
+use super::launch::{Argument, Loaded, Value};
 use super::measure::{Statistics, nanoseconds_text};
 use super::prepare::direction;
 use super::results::Compared;
@@ -80,7 +80,7 @@ fn row(argument: &Argument) -> [String; 5] {
     let (shape, values) = match &argument.value {
         Value::Scalar { element, bits } => {
             let number = Number::from_bits(element, *bits);
-            (String::new(), number.to_string())
+            (String::new(), number.shown(element))
         }
         Value::Memory { layout, memory } => {
             let elements = Elements::new(&layout.element, memory.bytes());
@@ -295,4 +295,22 @@ fn line(name: &str, statistics: &Statistics) -> String {
     }
     let _ = write!(line, "{launches:>12}");
     line
+}
+
+/// A number of bytes for people.
+pub fn size_text(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut units = ["B", "kB", "MB", "GB", "TB", "PB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    for larger in units {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        unit = larger;
+    }
+    match unit {
+        "B" => format!("{bytes} B"),
+        _ => format!("{value:.1} {unit}"),
+    }
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use npu_build::tensor::{Comparison, Content, Difference, Elements, Tolerance, save};
+use npu_build::tensor::{Comparison, Content, Difference, Elements, Number, Tolerance, save};
+use npu_runtime::ElementType;
 
 use super::super::{Failure, UNWRITABLE};
 use super::args::RunCommand;
@@ -65,6 +66,7 @@ pub struct Expectations {
 /// An argument that was compared.
 pub struct Compared {
     pub name: String,
+    pub element: ElementType,
     pub shape: Vec<usize>,
     pub tolerance: Tolerance,
     pub comparison: Comparison,
@@ -109,6 +111,15 @@ impl Expectations {
         })
     }
 
+    /// The bytes that they take.
+    pub fn bytes(&self) -> u64 {
+        let bytes = self
+            .expected
+            .iter()
+            .map(|(_, content)| content.bytes() as u64);
+        bytes.fold(0, u64::saturating_add)
+    }
+
     /// Compares the arguments as they are now.
     pub fn compare(self, loaded: &Loaded) -> Result<Vec<Compared>, Failure> {
         let mut compared = Vec::new();
@@ -126,6 +137,7 @@ impl Expectations {
             let elements = |bytes| Elements::new(&layout.element, bytes);
             compared.push(Compared {
                 name: parameter.name.to_string(),
+                element: layout.element.clone(),
                 shape: layout.shape.clone(),
                 tolerance: self.tolerance,
                 comparison: Comparison::of(
@@ -141,53 +153,68 @@ impl Expectations {
 
 /// What there is to say of arguments that are not what was expected.
 pub fn differences(compared: &[Compared]) -> Option<String> {
-    let mut message = String::new();
-    for compared in compared {
-        let Some([first, largest]) = compared.comparison.worst else {
-            continue;
-        };
-        let Compared {
-            name,
-            shape,
-            tolerance: Tolerance { rtol, atol },
-            comparison,
-        } = compared;
-        let separator = if message.is_empty() { "" } else { "\n" };
-        let _ = write!(
-            message,
-            "{separator}'{name}' is not what was expected: {} of {} elements differ by more than \
-             {atol:?} + {rtol:?} x |expected|\n  first at {}",
-            comparison.differing,
-            comparison.elements,
-            described(&first, shape)
-        );
-        let _ = match first.index == largest.index {
-            true => write!(message, ", which is the largest difference"),
-            false => write!(message, "\n  largest at {}", described(&largest, shape)),
-        };
-    }
-    (!message.is_empty()).then_some(message)
+    let described = compared.iter().filter_map(Compared::difference);
+    let described: Vec<_> = described.collect();
+    (!described.is_empty()).then(|| described.join("\n"))
 }
 
-/// `[1, 2]: 0.5, expected 0.25 (off by 0.25, 1e0 of it)`.
-fn described(difference: &Difference, shape: &[usize]) -> String {
-    let Difference {
-        found,
-        expected,
-        distance,
-        ..
-    } = difference;
-    let mut text = format!(
-        "{:?}: {found}, expected {expected}",
-        difference.position(shape)
-    );
-    let magnitude = expected.as_f64().abs();
-    if distance.is_finite() {
-        let _ = write!(text, " (off by {distance:?}");
-        if magnitude > 0.0 {
-            let _ = write!(text, ", {:.2e} of it", distance / magnitude);
-        }
-        text.push(')');
+impl Compared {
+    fn difference(&self) -> Option<String> {
+        let [first, largest] = self.comparison.worst?;
+        let Comparison {
+            elements,
+            differing,
+            ..
+        } = self.comparison;
+        let mut text = format!(
+            "'{}' is not what was expected: {differing} of {elements} elements differ{}\n  first \
+             at {}",
+            self.name,
+            self.allowed(),
+            self.described(&first)
+        );
+        let _ = match first.index == largest.index {
+            true => write!(text, ", the largest difference"),
+            false => write!(text, "\n  largest at {}", self.described(&largest)),
+        };
+        Some(text)
     }
-    text
+
+    /// What would not have counted.
+    fn allowed(&self) -> String {
+        match (self.tolerance.atol, self.tolerance.rtol) {
+            (0.0, 0.0) => String::new(),
+            (atol, 0.0) => format!(" by more than {atol:?}"),
+            (0.0, rtol) => format!(" by more than {rtol:?} of what was expected"),
+            (atol, rtol) => format!(" by more than {atol:?} and {rtol:?} of what was expected"),
+        }
+    }
+
+    /// `[1, 2]: 0.5, expected 0.25 (off by 2.5e-1, 1e0 of it)`.
+    fn described(&self, difference: &Difference) -> String {
+        let Difference {
+            found,
+            expected,
+            distance,
+            ..
+        } = difference;
+        let mut text = format!(
+            "{:?}: {}, expected {}",
+            difference.position(&self.shape),
+            found.shown(&self.element),
+            expected.shown(&self.element)
+        );
+        let _ = match (found, distance.is_finite()) {
+            (Number::Integer(_), _) => write!(text, " (off by {distance})"),
+            (_, false) => Ok(()),
+            (_, true) => {
+                let share = distance / expected.as_f64().abs();
+                match share.is_finite() {
+                    true => write!(text, " (off by {distance:.2e}, {share:.2e} of it)"),
+                    false => write!(text, " (off by {distance:.2e})"),
+                }
+            }
+        };
+        text
+    }
 }
