@@ -7,14 +7,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use npu_runtime::Direction;
+use npu_runtime::Runtime;
 
-use crate::config::{self, CachePlace, Environment, Layer, Settings};
+use crate::config::{self, CachePlace, Environment, Layer, Package, Settings};
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
 use crate::plan::{Build, BuildError, KernelError, Prepared, Request, Session, Understood};
+use crate::setters::{Draft, kernel_setters, layer_setters};
 use crate::store::Event;
 
 /// Starts the description of what a build script compiles.
@@ -46,7 +47,7 @@ pub fn build_script() -> BuildScript {
 /// embedded into the crate, so the program runs wherever it is taken, cache or no cache.
 #[derive(Clone, Debug, Default)]
 pub struct BuildScript {
-    requests: Vec<Request>,
+    kernels: Vec<Draft>,
     layer: Layer,
     stubs: bool,
 }
@@ -94,27 +95,12 @@ impl BuildScript {
     /// `concat!(env!("OUT_DIR"), "/NAME.rs")`, NAME being the file's name without `.mlir`.
     #[must_use]
     pub fn kernel(mut self, path: impl Into<PathBuf>) -> Self {
-        self.requests.push(Request::new(path));
+        self.kernels.push(Draft::new(path));
         self
     }
 
-    /// Sets the direction of an argument of the kernel that was added last.
-    #[must_use]
-    pub fn arg(mut self, name: impl Into<String>, direction: Direction) -> Self {
-        if let Some(request) = self.requests.last_mut() {
-            request.directions.push((name.into(), direction));
-        }
-        self
-    }
-
-    /// Chooses the function of the kernel that was added last, if its file has several.
-    #[must_use]
-    pub fn entry(mut self, name: impl Into<String>) -> Self {
-        if let Some(request) = self.requests.last_mut() {
-            request.entry = Some(name.into());
-        }
-        self
-    }
+    kernel_setters!("\n\nIt is said of the kernel that was added last.");
+    layer_setters!();
 
     /// What to build for; each kernel's own device if not said.
     #[must_use]
@@ -123,17 +109,17 @@ impl BuildScript {
         self
     }
 
-    /// A cache directory to share with other builds, instead of one below `OUT_DIR`.
+    /// What loads kernels for an NPU; [`Runtime::Xrt`] if not said.
     #[must_use]
-    pub fn cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.layer.cache_dir = Some(directory.into());
+    pub fn runtime(mut self, runtime: Runtime) -> Self {
+        self.layer.runtime = Some(runtime);
         self
     }
 
-    /// The MLIR/LLVM installation: its directory, or its `bin`.
+    /// What kernels for an NPU are packaged as; the target's best if not said.
     #[must_use]
-    pub fn llvm(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.layer.llvm = Some(directory.into());
+    pub fn format(mut self, format: Package) -> Self {
+        self.layer.format = Some(format);
         self
     }
 
@@ -154,6 +140,13 @@ impl BuildScript {
         interrupt.arm();
         let get = |name: &OsStr| std::env::var_os(name);
         self.run(get, interrupt, &mut io::stdout().lock())
+    }
+
+    fn draft(mut self, change: impl FnOnce(&mut Draft)) -> Self {
+        if let Some(draft) = self.kernels.last_mut() {
+            change(draft);
+        }
+        self
     }
 
     /// The same, with the environment and Cargo's ear given.
@@ -180,16 +173,10 @@ impl BuildScript {
             rerun_if_changed(cargo, file)?;
         }
         let requests: Vec<_> = self
-            .requests
+            .kernels
             .iter()
-            .map(|request| {
-                let request = Request {
-                    kernel: crate_dir.join(&request.kernel),
-                    ..request.clone()
-                };
-                request.completed_by(&settings)
-            })
-            .collect();
+            .map(|draft| Ok(draft.finish(&crate_dir)?.completed_by(&settings)))
+            .collect::<Result<_, BuildError>>()?;
         for request in &requests {
             rerun_if_changed(cargo, &request.kernel)?;
         }
@@ -288,24 +275,13 @@ fn rerun_if_changed(cargo: &mut dyn Write, path: &Path) -> Result<(), ScriptErro
     Ok(())
 }
 
-/// A launcher whose artifact is empty: the right types, and nothing to run.
+/// A launcher without images: the right types, and nothing to run.
 fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
     let understood = Understood::new(request)?;
-    let nothing = Digest::of("");
-    let mut files = Vec::new();
-    let kernels = understood.kernels.iter().map(|kernel| {
-        let file = launcher::artifact_file_name(&kernel.signature.name, &nothing, "so");
-        files.push((out_dir.join(&file), Vec::new()));
-        launcher::Kernel {
-            signature: kernel.signature.clone(),
-            key: nothing,
-            images: vec![launcher::Image::Object {
-                object: launcher::Artifact {
-                    file,
-                    digest: nothing,
-                },
-            }],
-        }
+    let kernels = understood.kernels.iter().map(|kernel| launcher::Kernel {
+        signature: kernel.signature.clone(),
+        key: Digest::of(""),
+        images: Vec::new(),
     });
     let launcher_request = launcher::Request {
         kernels: kernels.collect(),
@@ -313,12 +289,6 @@ fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
     };
     let text = launcher::render(&launcher_request)
         .map_err(|error| KernelError::from(error).at(&request.kernel))?;
-    files.push((
-        out_dir.join(Build::launcher_name(&request.kernel)),
-        text.into_bytes(),
-    ));
-    for (path, bytes) in files {
-        fs::write(&path, bytes).map_err(|source| BuildError::Write { path, source })?;
-    }
-    Ok(())
+    let path = out_dir.join(Build::launcher_name(&request.kernel));
+    fs::write(&path, text).map_err(|source| BuildError::Write { path, source }.into())
 }

@@ -1,20 +1,22 @@
 //! Building at run time: for programs that have MLIR in hand and want a kernel.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use npu_runtime::Direction;
+use npu_runtime::Runtime;
 
-use crate::config::{Environment, Layer, Settings};
+use crate::config::{Environment, Layer, Package, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
-use crate::plan::{Build, BuildError, Request, Session};
+use crate::plan::{Build, BuildError, Session};
+use crate::setters::{Draft, kernel_setters, layer_setters};
 use crate::step::cpu::March;
 
 /// Builds one kernel, or finds it in the cache.
 ///
 /// Variables and `npu-build.toml` count as they do on the command line; what is said here counts
-/// more. A program that builds often opens a [`Session`] once and gives it [`Request`]s.
+/// more. A program that builds often opens a [`Session`] once and gives it
+/// [`Request`](crate::Request)s.
 ///
 /// ```no_run
 /// use npu_build::{Builder, Direction, Target};
@@ -37,7 +39,7 @@ use crate::step::cpu::March;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
-    request: Request,
+    draft: Draft,
     layer: Layer,
 }
 
@@ -46,38 +48,36 @@ impl Builder {
     #[must_use]
     pub fn new(kernel: impl Into<PathBuf>) -> Self {
         Self {
-            request: Request::new(kernel),
+            draft: Draft::new(kernel),
             layer: Layer::default(),
         }
     }
 
+    kernel_setters!("");
+    layer_setters!();
+
     /// What to build for; the MLIR's own device if not said.
     #[must_use]
-    pub fn target(mut self, target: Target) -> Self {
-        self.request.target = Some(target);
-        self
+    pub fn target(self, target: Target) -> Self {
+        self.draft(|draft| draft.request.target = Some(target))
     }
 
-    /// Which function is the kernel, if the file has several.
+    /// What loads a kernel for an NPU; [`Runtime::Xrt`] if not said.
     #[must_use]
-    pub fn entry(mut self, name: impl Into<String>) -> Self {
-        self.request.entry = Some(name.into());
-        self
+    pub fn runtime(self, runtime: Runtime) -> Self {
+        self.draft(|draft| draft.request.runtime = Some(runtime))
     }
 
-    /// The direction of an argument, where inference is not to decide. A wrong `In` loses an
-    /// output; `Out` is the promise that all of it is overwritten.
+    /// What a kernel for an NPU is packaged as; the target's best if not said.
     #[must_use]
-    pub fn arg(mut self, name: impl Into<String>, direction: Direction) -> Self {
-        self.request.directions.push((name.into(), direction));
-        self
+    pub fn format(self, format: Package) -> Self {
+        self.draft(|draft| draft.request.format = Some(format))
     }
 
     /// The signature in Triton's syntax, to be checked against the MLIR.
     #[must_use]
-    pub fn signature(mut self, signature: impl Into<String>) -> Self {
-        self.request.signature = Some(signature.into());
-        self
+    pub fn signature(self, signature: impl Into<String>) -> Self {
+        self.draft(|draft| draft.request.signature = Some(signature.into()))
     }
 
     /// Which CPU the cpu target compiles for.
@@ -96,29 +96,14 @@ impl Builder {
 
     /// Builds even what is in the cache.
     #[must_use]
-    pub fn refresh(mut self, refresh: bool) -> Self {
-        self.request.refresh = refresh;
-        self
-    }
-
-    /// The cache directory.
-    #[must_use]
-    pub fn cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.layer.cache_dir = Some(directory.into());
-        self
+    pub fn refresh(self, refresh: bool) -> Self {
+        self.draft(|draft| draft.request.refresh = refresh)
     }
 
     /// Looks nothing up and keeps nothing.
     #[must_use]
     pub fn no_cache(mut self) -> Self {
         self.layer.cache = Some(false);
-        self
-    }
-
-    /// The MLIR/LLVM installation: its directory, or its `bin`.
-    #[must_use]
-    pub fn llvm(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.layer.llvm = Some(directory.into());
         self
     }
 
@@ -139,8 +124,13 @@ impl Builder {
             source,
         })?;
         let settings = Settings::load(self.layer.clone(), &Environment::of_process(), &cwd)?;
-        let request = self.request.clone().completed_by(&settings);
+        let request = self.draft.finish(Path::new(""))?.completed_by(&settings);
         let session = Session::new(settings, Interrupt::default(), &|_| {})?;
         session.build(&request, &|_| {})
+    }
+
+    fn draft(mut self, change: impl FnOnce(&mut Draft)) -> Self {
+        change(&mut self.draft);
+        self
     }
 }

@@ -31,6 +31,7 @@ mod nearest;
 mod parallel;
 pub mod plan;
 mod recent;
+mod setters;
 pub mod step;
 pub mod store;
 pub mod tensor;
@@ -38,6 +39,7 @@ pub mod toolchain;
 
 pub use build_script::{BuildScript, ScriptError, build_script};
 pub use builder::Builder;
+pub use config::Package;
 pub use kernel::Target;
-pub use npu_runtime::Direction;
+pub use npu_runtime::{Direction, Grid, Runtime};
 pub use plan::{Build, BuildError, BuiltKernel, Request, Session};

@@ -217,6 +217,7 @@ struct Piece {
   const char *start = nullptr;
   Memory *memory = nullptr;
   uint64_t size = 0;
+  bool filled = false; // with what the host has there
   size_t first_writer = SIZE_MAX;
   size_t checked_by = SIZE_MAX; // a call, and its argument
   uint32_t argument = 0;
@@ -254,7 +255,8 @@ class Shim {
   uint64_t buffers_ = 0;
   Group data_group_; // of the last xclbin: buffers are made for it
   std::vector<std::weak_ptr<const Artifact>> artifacts_;
-  std::list<Session> sessions_; // the most recently used one first
+  std::list<Session> sessions_;  // the most recently used one first
+  std::list<Session> abandoned_; // never looked at again
   npu_xrt_counted counted_{};
   // Of a launch; kept so that it allocates nothing.
   std::vector<Piece> pieces_;
@@ -280,42 +282,35 @@ class Shim {
 
   // Sessions
 
-  void forget(Session &session) {
-    for (auto &loaded : session.kernels) {
-      loaded.owner->session = nullptr;
-      loaded.owner->loaded = nullptr;
-    }
-  }
-
   std::list<Session>::iterator find(const Session *session) {
     return std::find_if(sessions_.begin(), sessions_.end(), [&](const Session &s) { return &s == session; });
   }
 
-  void free_session(std::list<Session>::iterator session) {
-    forget(*session);
-    // XRT ends the process if a run is destroyed that has not ended.
-    for (auto &loaded : session->kernels)
-      for (auto &run : loaded.runs) {
-        auto state = run->run.state();
-        if (state != ERT_CMD_STATE_NEW && !has_ended(state)) {
-          ++counted_.abandoned;
-          auto *leaked = new std::list<Session>;
-          leaked->splice(leaked->end(), sessions_, session);
-          return;
+  /// XRT ends the process if a run is destroyed that has not ended.
+  static bool is_busy(const Session &session) noexcept {
+    try {
+      for (const auto &loaded : session.kernels)
+        for (const auto &run : loaded.runs) {
+          const auto state = run->run.state();
+          if (state != ERT_CMD_STATE_NEW && !has_ended(state))
+            return true;
         }
-      }
-    sessions_.erase(session);
+      return false;
+    } catch (...) {
+      return true;
+    }
   }
 
-  /// After a failed run its context may be stopped. Whatever goes wrong here, the first error counts.
-  void discard(Session *session) noexcept {
-    auto found = find(session);
-    if (found == sessions_.end())
-      return;
-    try {
-      free_session(found);
-    } catch (...) {
-      // It has been forgotten, and stays where nobody looks for it.
+  void free_session(std::list<Session>::iterator session) noexcept {
+    for (auto &loaded : session->kernels) {
+      loaded.owner->session = nullptr;
+      loaded.owner->loaded = nullptr;
+    }
+    if (is_busy(*session)) {
+      ++counted_.abandoned;
+      abandoned_.splice(abandoned_.end(), sessions_, session);
+    } else {
+      sessions_.erase(session);
     }
   }
 
@@ -393,8 +388,9 @@ class Shim {
       refuse("the kernel of the xclbin takes no instruction stream");
     for (int i = first_buffer; i < arguments; ++i)
       loaded.groups.push_back(Group{loaded.kernel.group_id(i), true});
+    // A buffer may outlive the context, so it is not made for its slot.
     if (!loaded.groups.empty())
-      data_group_ = loaded.groups.front();
+      data_group_ = Group{static_cast<int>(loaded.groups.front().bank()), true};
     const auto group = static_cast<xrt::memory_group>(loaded.kernel.group_id(1));
     loaded.insts = xrt::bo(device(), owner.insts.size(), xrt::bo::flags::cacheable, group);
     std::memcpy(loaded.insts.map<void *>(), owner.insts.data(), owner.insts.size());
@@ -404,7 +400,8 @@ class Shim {
   /// The kernel in its session, which becomes the most recently used one.
   Loaded &ensure(npu_xrt_kernel &owner) {
     if (owner.loaded) {
-      sessions_.splice(sessions_.begin(), sessions_, find(owner.session));
+      if (owner.session != &sessions_.front())
+        sessions_.splice(sessions_.begin(), sessions_, find(owner.session));
       return *owner.loaded;
     }
     Session &session = session_of(owner.artifact);
@@ -490,12 +487,16 @@ class Shim {
     return true;
   }
 
-  Piece &piece_of(const npu_xrt_argument &argument, Run &run, size_t index, const Group &group) {
+  Piece &piece_of(const npu_xrt_argument &argument, size_t position, Run &run, size_t index, const Group &group) {
     const char *start = start_of(argument);
     if (argument.size)
       for (auto &piece : pieces_)
-        if (piece.start == start && piece.size == argument.size && group.takes(*piece.memory))
+        if (piece.start == start && piece.size == argument.size && group.takes(*piece.memory)) {
+          // Unless an earlier call writes what this one reads.
+          if (!piece.filled && piece.first_writer >= position)
+            copy_in(argument, piece);
           return piece;
+        }
     Piece piece;
     piece.start = start;
     piece.size = argument.size;
@@ -523,6 +524,7 @@ class Shim {
     else if (argument.flags & NPU_XRT_CHECK)
       piece.before.assign(piece.memory->map, piece.memory->map + piece.size);
     piece.memory->bo.sync(XCL_BO_SYNC_BO_TO_DEVICE, piece.size, 0);
+    piece.filled = true;
   }
 
   void bind(const npu_xrt_call &call, Loaded &loaded, size_t position) {
@@ -535,7 +537,7 @@ class Shim {
     runs_.push_back(&run);
     for (size_t i = 0; i < call.count; ++i) {
       const auto &argument = call.arguments[i];
-      Piece &piece = piece_of(argument, run, i, loaded.groups[i]);
+      Piece &piece = piece_of(argument, position, run, i, loaded.groups[i]);
       if ((argument.flags & NPU_XRT_OUT) && piece.first_writer == SIZE_MAX)
         piece.first_writer = position;
       if ((argument.flags & NPU_XRT_CHECK) && piece.checked_by == SIZE_MAX) {
@@ -647,11 +649,11 @@ class Shim {
       done += completed;
       if (failure.code == NPU_XRT_STATE) {
         copy_out(completed);
-        discard(&session);
+        free_session(find(&session));
       }
       throw;
     } catch (...) {
-      discard(&session);
+      free_session(find(&session));
       throw;
     }
     done += completed;

@@ -121,9 +121,9 @@ fn every_truncation_of_an_xclbin_is_refused() {
 }
 
 #[test]
-fn every_truncation_of_a_pdi_header_is_refused() {
+fn every_truncation_of_a_pdi_is_refused() {
     let bytes = data("copy_npu2/design.pdi");
-    for cut in 0..0x4c {
+    for cut in 0..bytes.len() {
         assert!(pdi::validate(&bytes[..cut]).is_err(), "cut to {cut} bytes");
     }
     for at in [0, 4, 15, 0x28, 0x2b, 0x38] {

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use npu_build::launcher::{self, Image, Locate};
+use npu_build::launcher::{self, Locate};
 
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod launcher_matrix;
@@ -26,11 +26,11 @@ const LINTS: &str = "unsafe_code, warnings, missing_docs, dead_code, unused, rus
                      missing_copy_implementations, single_use_lifetimes, trivial_casts, \
                      clippy::all, clippy::pedantic, clippy::cargo";
 
-fn manifest() -> String {
+fn manifest(edition: &str) -> String {
     let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime");
     format!(
         "[package]\nname = \"launcher-matrix\"\ndescription = \"Every kind of launcher\"\n\
-         version = \"0.1.0\"\nedition = \"2024\"\npublish = false\nlicense = \"MIT\"\n\
+         version = \"0.1.0\"\nedition = \"{edition}\"\npublish = false\nlicense = \"MIT\"\n\
          repository = \"-\"\nreadme = \"-\"\nkeywords = [\"-\"]\ncategories = [\"-\"]\n\
          [dependencies]\nnpu-runtime = {{ path = {:?}, version = \"0.1.0\" }}\n[[bin]]\nname = \"nothing-exported\"\npath = \"src/main.rs\"\n[workspace]\n",
         runtime.display().to_string()
@@ -64,10 +64,12 @@ macro_rules! include_bytes {
 }
 ";
 
-fn write_crate(directory: &Path) {
-    let _ = fs::remove_dir_all(directory);
+fn write_crate(edition: &str) -> PathBuf {
+    let directory = format!("launcher-matrix-{edition}");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(directory);
+    let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(directory.join("src/generated")).unwrap();
-    fs::write(directory.join("Cargo.toml"), manifest()).unwrap();
+    fs::write(directory.join("Cargo.toml"), manifest(edition)).unwrap();
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
     fs::copy(lock, directory.join("Cargo.lock")).unwrap();
 
@@ -82,9 +84,8 @@ fn write_crate(directory: &Path) {
         .unwrap();
         if request.locate == Locate::Embed {
             for kernel in &request.kernels {
-                let bytes = matrix::artifact_bytes(&kernel.signature.name);
-                for artifact in kernel.images.iter().flat_map(Image::artifacts) {
-                    fs::write(generated.join(&artifact.file), &bytes).unwrap();
+                for (artifact, bytes) in matrix::files_of(kernel) {
+                    fs::write(generated.join(&artifact.file), bytes).unwrap();
                 }
             }
         }
@@ -104,6 +105,7 @@ fn write_crate(directory: &Path) {
     binary.push_str("fn main() {}\n");
     fs::write(directory.join("src/lib.rs"), library).unwrap();
     fs::write(directory.join("src/main.rs"), binary).unwrap();
+    directory
 }
 
 /// Calls of generated launchers as host programs write them.
@@ -116,9 +118,77 @@ const CALLS: &str = r#"
 /// // The artifact is no kernel, and that is an error, not a crash.
 /// assert!(launcher_matrix::vecadd::Kernel::load(&device).is_err());
 /// let error = launcher_matrix::elsewhere::Kernel::load_from(&device, "no/such").unwrap_err();
-/// assert!(error.to_string().contains(launcher_matrix::elsewhere::ARTIFACT), "{error}");
+/// let [(file, _)] = launcher_matrix::elsewhere::ARTIFACTS;
+/// assert!(error.to_string().contains(file), "{error}");
 /// assert_eq!(launcher_matrix::vecadd::SIGNATURE.parameters.len(), 4);
 /// # Ok::<(), npu_runtime::Error>(())
+/// ```
+///
+/// A device takes the image that is for it, and says what there is if none is:
+///
+/// ```
+/// use launcher_matrix::{fat, located_images, npu};
+/// use npu_runtime::{Device, Error, Runtime};
+/// let device = Device::open(Runtime::Cpu)?;
+/// let error = fat::everywhere::Kernel::load(&device).unwrap_err();
+/// assert!(matches!(error, Error::Artifact { .. }), "{error}");
+/// let error = located_images::everywhere::Kernel::load_from(&device, "no/such").unwrap_err();
+/// assert!(error.to_string().contains("no/such/everywhere-"), "{error}");
+/// let error = npu::hsa_alone::Kernel::load(&device).unwrap_err().to_string();
+/// assert!(error.contains("`hsa_alone`") && error.contains("for hsa on npu2"), "{error}");
+/// let error = npu::main_fourth::Kernel::load(&device).unwrap_err().to_string();
+/// assert!(error.contains("for xrt on npu2 and hsa on npu2"), "{error}");
+/// # Ok::<(), npu_runtime::Error>(())
+/// ```
+///
+/// A stub says that it is one:
+///
+/// ```
+/// use launcher_matrix::{located_stubs, stubs};
+/// use npu_runtime::{Device, Runtime};
+/// let device = Device::open(Runtime::Cpu)?;
+/// for error in [
+///     stubs::vecadd::Kernel::load(&device).unwrap_err(),
+///     stubs::vecadd::Kernel::load_from(&device, ".").unwrap_err(),
+///     located_stubs::fat_fields::Kernel::load_from(&device, ".").unwrap_err(),
+/// ] {
+///     let error = error.to_string();
+///     assert!(error.contains("stub") && error.contains("where the compiler is"), "{error}");
+/// }
+/// # Ok::<(), npu_runtime::Error>(())
+/// ```
+///
+/// The file of several kernels is in the program once:
+///
+/// ```
+/// use launcher_matrix::npu::{r#gen, main_second, main_third};
+/// let device = npu_runtime::Device::open(npu_runtime::Runtime::Cpu)?;
+/// assert!(r#gen::Kernel::load(&device).is_err());
+/// assert!(main_second::Kernel::load(&device).is_err());
+/// assert!(main_third::Kernel::load(&device).is_err());
+/// // Spelled so that it is not in the program because of this line.
+/// let content = ["artifact of", "design.hsaco"].join(" ");
+/// let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+/// let places = program.windows(content.len()).filter(|part| *part == content.as_bytes());
+/// assert_eq!(places.count(), 1);
+/// # Ok::<(), npu_runtime::Error>(())
+/// ```
+///
+/// What a chain borrows can't be used before it is gone:
+///
+/// ```compile_fail,E0502
+/// fn call(kernel: &launcher_matrix::vecadd::Kernel, a: &[f32], mut c: Vec<f32>) {
+///     let launch = kernel.bind(8, a, a, &mut c, 5).unwrap();
+///     println!("{c:?} {launch:?}");
+/// }
+/// ```
+///
+/// What a recorded launch reads has the right type, too:
+///
+/// ```compile_fail,E0277
+/// fn call(kernel: &launcher_matrix::vecadd::Kernel, a: &[f64], c: &mut [f32]) {
+///     kernel.bind(8, a, a, c, 5).unwrap();
+/// }
 /// ```
 ///
 /// An input is not an output:
@@ -182,7 +252,63 @@ pub fn call(
         arg5: &mut [0_u8; 4],
         n: 7,
     };
-    fields.launch(8, arguments)
+    fields.launch(8, arguments)?;
+
+    let sums = [device.buffer::<f32>(8)?, device.buffer::<f32>(8)?];
+    chain(device, &kernel, &product, &vector, sums)
+}
+
+/// Runs chains.
+///
+/// # Errors
+/// Always, if there were a kernel.
+pub fn chain(
+    device: &::npu_runtime::Device,
+    kernel: &vecadd::Kernel,
+    product: &mat_mul::Kernel,
+    vector: &[f32],
+    [mut first, mut second]: [::npu_runtime::Buffer<f32>; 2],
+) -> ::core::result::Result<(), ::npu_runtime::Error> {
+    let mut last = [0.0_f32; 8];
+    let mut matrix = vec![0; 1024];
+    {
+        let (first, second) = (first.share(), second.share());
+        let mut chain = ::npu_runtime::Chain::new(device);
+        for _ in 0..4 {
+            chain.push(kernel.bind(8, vector, first, second, 8)?)?;
+            chain.push(kernel.bind(8, second, vector, first, 8)?)?;
+        }
+        chain.push(kernel.bind((8, 2), first, second, &mut last, 8)?)?;
+        let shape = [64, 16];
+        chain.push(product.bind(&[0; 2048], &[0; 512], &mut matrix, shape)?)?;
+        chain.run()?;
+    }
+    let fields = fat::fat_fields::Kernel::load(device)?;
+    let x = &last;
+    let shape = [2, 4];
+    let arguments = fat::fat_fields::Arguments {
+        x0: x,
+        x0_shape: shape,
+        x1: x,
+        x1_shape: shape,
+        x2: x,
+        x2_shape: shape,
+        x3: x,
+        x3_shape: shape,
+        x4: x,
+        x4_shape: shape,
+        x5: x,
+        x5_shape: shape,
+        x6: x,
+        x6_shape: shape,
+        x7: x,
+        x7_shape: shape,
+        x8: x,
+        x8_shape: shape,
+    };
+    let mut chain = ::npu_runtime::Chain::new(device);
+    chain.push(fields.bind(arguments)?)?;
+    chain.run()
 }
 "#;
 
@@ -214,9 +340,13 @@ fn target_directory() -> PathBuf {
 
 #[test]
 fn the_matrix_compiles_in_a_strict_crate_and_its_documentation_is_clean() {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("launcher-matrix");
-    write_crate(&directory);
+    let directory = write_crate("2024");
     cargo(&directory, &["clippy"]);
     cargo(&directory, &["doc", "--no-deps"]);
     cargo(&directory, &["test", "--doc"]);
+}
+
+#[test]
+fn the_matrix_compiles_in_the_edition_before_as_well() {
+    cargo(&write_crate("2021"), &["check"]);
 }

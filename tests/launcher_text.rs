@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use npu_build::digest::Digest;
 use npu_build::launcher::{self, Artifact, Error, Image, Kernel, Locate, Request};
 use npu_runtime::{Direction, ElementType, Parameter};
 
@@ -17,6 +18,7 @@ use npu_runtime::{Direction, ElementType, Parameter};
 mod launcher_matrix;
 
 use launcher_matrix as matrix;
+use matrix::images;
 
 fn render(kernels: Vec<Kernel>) -> String {
     launcher::render(&matrix::request(kernels, Locate::Embed)).unwrap()
@@ -39,6 +41,8 @@ fn a_kernel_of_the_aie_level_in_a_directory() {
         matrix::ranked("out", ElementType::I32, &[Some(4096)], Direction::Out),
     ];
     let kernel = matrix::kernel("main:sequence", false, parameters);
+    let xclbin = images::xclbin("main:sequence", "MLIR_AIE", images::on("npu1"));
+    let kernel = images::with(kernel, [xclbin]);
     let request = matrix::request(vec![kernel], Locate::Directory);
     insta::assert_snapshot!("launcher_sequence", launcher::render(&request).unwrap());
 }
@@ -62,6 +66,82 @@ fn kernels_named_by_keywords_and_more_arguments_than_a_list_holds() {
         matrix::kernel("super", false, vec![]),
     ];
     insta::assert_snapshot!("launcher_keywords", render(kernels));
+}
+
+#[test]
+fn a_kernel_for_every_runtime_and_another_one_of_the_same_hsaco() {
+    let grid = [8, 1, 1];
+    let images = [
+        images::object("vecadd"),
+        images::hsaco(images::DESIGN, "vecadd", images::over("npu2", grid)),
+        images::xclbin("vecadd", "MLIR_AIE", images::over("npu1", grid)),
+        images::full_elf("vecadd", "main:vecadd", images::over("npu2", grid)),
+    ];
+    let other = images::hsaco(images::DESIGN, "scale", images::on("npu2"));
+    let parameters = vec![matrix::ranked(
+        "x",
+        ElementType::F32,
+        &[Some(1024)],
+        Direction::InOut,
+    )];
+    let kernels = vec![
+        images::with(matrix::vecadd(), images),
+        images::with(matrix::kernel("scale", false, parameters), [other]),
+    ];
+    insta::assert_snapshot!("launcher_fat", render(kernels));
+}
+
+#[test]
+fn a_stub() {
+    let kernel = images::with(matrix::matmul(), []);
+    insta::assert_snapshot!("launcher_stub", render(vec![kernel]));
+}
+
+/// The names of the files that a launcher embeds, in order.
+fn embedded(kernels: &[Kernel]) -> Vec<String> {
+    let text = render(kernels.to_vec());
+    let mut pieces = text.split("include_bytes!(");
+    pieces.next();
+    pieces
+        .map(|piece| piece.split('"').nth(1).unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn no_file_is_embedded_twice_and_each_is_embedded() {
+    for (name, request) in matrix::files() {
+        if request.locate == Locate::Directory {
+            assert!(
+                !launcher::render(&request)
+                    .unwrap()
+                    .contains("include_bytes!")
+            );
+            continue;
+        }
+        let mut files: Vec<&str> = Vec::new();
+        for artifact in request.kernels.iter().flat_map(|kernel| &kernel.images) {
+            for Artifact { file, .. } in artifact.artifacts() {
+                if !files.contains(&file.as_str()) {
+                    files.push(file);
+                }
+            }
+        }
+        assert_eq!(embedded(&request.kernels), files, "{name}");
+    }
+}
+
+#[test]
+fn the_same_content_under_two_names_is_embedded_once() {
+    let mut kernels = ["one", "two"].map(|name| {
+        let hsaco = images::hsaco(images::DESIGN, name, images::on("npu2"));
+        images::add(name, [hsaco])
+    });
+    if let Some(Image::Hsaco { hsaco, .. }) = kernels[1].images.first_mut() {
+        "another-name.hsaco".clone_into(&mut hsaco.file);
+    }
+    assert_eq!(embedded(&kernels).len(), 1);
+    // The directory has it under both.
+    assert!(render(kernels.to_vec()).contains("(\n        \"another-name.hsaco\","));
 }
 
 /// What rustfmt makes of a text in its default style, whatever files it finds.
@@ -150,6 +230,37 @@ fn rustfmt_has_nothing_to_change_whatever_the_lengths_of_names() {
 }
 
 #[test]
+fn rustfmt_has_nothing_to_change_whatever_the_lengths_of_files_and_of_names_in_them() {
+    let mut kernels = Vec::new();
+    let grids = [1, 1000, 10_000, u32::MAX].map(|size| [size, 1, size]);
+    for (length, grid) in (1..=110).zip(grids.into_iter().cycle()) {
+        let name = "n".repeat(length);
+        let mut images = vec![
+            images::hsaco(&name, &name, images::on("npu2")),
+            images::full_elf(&name, &name, images::over("npu2", grid)),
+            images::object(&name),
+            images::xclbin(&name, &name, images::on("npu1")),
+        ];
+        images.truncate(1 + length % 4);
+        for (index, image) in images.iter_mut().enumerate() {
+            let (Image::Object { object: artifact }
+            | Image::Hsaco {
+                hsaco: artifact, ..
+            }
+            | Image::FullElf { elf: artifact, .. }
+            | Image::Xclbin {
+                xclbin: artifact, ..
+            }) = image;
+            // Up to the length of `artifact_file_name`'s; those that are cut are shared.
+            artifact.file = format!("{index}{name:.69}");
+            artifact.digest = Digest::of(&artifact.file);
+        }
+        kernels.push(images::add(&format!("k_{length}"), images));
+    }
+    assert_formatted("files", &matrix::request(kernels, Locate::Embed));
+}
+
+#[test]
 fn a_launcher_of_no_kernels_is_a_file_of_comments() {
     let text = render(vec![]);
     assert!(text.lines().all(|line| line.starts_with("//")), "{text}");
@@ -226,6 +337,36 @@ fn scalars_without_a_rust_type_are_refused() {
         error.contains("'%v'") && error.contains("vector<4xf32>"),
         "{error}"
     );
+}
+
+#[test]
+fn two_contents_for_one_file_are_refused() {
+    let [mut one, other] = ["one", "two"].map(images::object);
+    if let (Image::Object { object }, Image::Object { object: other }) = (&mut one, &other) {
+        object.file.clone_from(&other.file);
+    }
+    let kernels = vec![
+        images::add("first", [one]),
+        images::add("second", [other.clone()]),
+    ];
+    let error = launcher::check(&matrix::request(kernels, Locate::Embed)).unwrap_err();
+    assert!(matches!(error, Error::ArtifactConflict { .. }), "{error}");
+    let file = &other.artifacts().next().unwrap().file;
+    let error = error.to_string();
+    assert!(
+        error.contains(file) && error.contains("'second'"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_image_for_a_target_that_is_none_is_refused() {
+    for target in ["", "npu3", "NPU2", "cpu"] {
+        let hsaco = images::hsaco("k", "k", images::on(target));
+        let kernels = vec![images::add("k", [hsaco])];
+        let error = launcher::check(&matrix::request(kernels, Locate::Embed)).unwrap_err();
+        assert!(matches!(error, Error::Target { .. }), "{target}: {error}");
+    }
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn clang_compiles_it_too_and_a_directory_gets_a_copy() {
         out.to_str().unwrap(),
     ]);
     let copy = out.join("libnpu_xrt_shim.so");
-    assert_eq!(told.paths(), [copy.clone()]);
+    assert_eq!(told.paths(), std::slice::from_ref(&copy));
     let needed = Command::new("readelf").arg("-d").arg(&copy).output();
     let needed = String::from_utf8(needed.unwrap().stdout).unwrap();
     assert!(needed.contains("libxrt_coreutil"), "{needed}");

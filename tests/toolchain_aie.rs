@@ -649,6 +649,7 @@ fn what_a_tool_runs_is_what_its_format_takes() {
         names(ToolName::AieHsaco, Format::Xclbin),
         ["llvm-objcopy", "xclbinutil"]
     );
+    assert_eq!(names(ToolName::AieHsaco, Format::Elf), ["llvm-objcopy"]);
     assert_eq!(names(ToolName::AirOpt, Format::Xclbin), [""; 0]);
 }
 
@@ -673,7 +674,7 @@ fn a_program_that_is_built_into_aiecc_is_not_needed() {
 #[test]
 fn the_packer_is_the_chosen_one() {
     let sandbox = Sandbox::new();
-    let program = |tools: &AieTools| match tools.packer() {
+    let program = |tools: &AieTools| match tools.packer(Format::Elf) {
         Ok(Packer::Program(tool)) => tool.path.clone(),
         Ok(Packer::Builtin) => PathBuf::from("builtin"),
         Err(error) => PathBuf::from(error.to_string()),
@@ -711,6 +712,16 @@ fn the_packer_is_the_chosen_one() {
         program(&sandbox.aie_tools(&search)),
         PathBuf::from("builtin"),
         "aie-hsaco can't work without llvm-objcopy"
+    );
+    sandbox.plain(&objcopy);
+    std::fs::remove_file(sandbox.path("opt/xrt/bin/xclbinutil")).unwrap();
+    let tools = sandbox.aie_tools(&search);
+    assert_eq!(program(&tools), in_wheel);
+    let packer = tools.packer(Format::Xclbin);
+    assert_eq!(
+        packer,
+        Ok(Packer::Builtin),
+        "nor unpack an xclbin without xclbinutil"
     );
 }
 

@@ -5,6 +5,7 @@ use crate::buffer::{Buffer, Shared};
 use crate::element::sealed::Tagged;
 use crate::element::{Element, Primitive, Scalar};
 use crate::xrt;
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -33,7 +34,7 @@ use std::ptr::NonNull;
 /// ```
 pub struct Arg<'a> {
     value: Value,
-    shape: Option<&'a [usize]>,
+    shape: Option<Cow<'a, [usize]>>,
     /// The memory is borrowed mutably if it is written and shared otherwise.
     memory: PhantomData<&'a mut [u8]>,
 }
@@ -55,6 +56,8 @@ pub(crate) struct Memory {
     /// Whether the borrow is mutable. If not, nothing may be written through `address`.
     pub(crate) writable: bool,
     pub(crate) place: Place,
+    /// Whether other arguments may be the same memory, and some of them write it.
+    pub(crate) shared: bool,
 }
 
 /// Where memory is, and so which device reaches it without a copy.
@@ -69,16 +72,18 @@ pub(crate) enum Place {
 }
 
 impl<'a> Arg<'a> {
-    /// Memory that the kernel only reads: a slice, an array, a vector or a [`Buffer`].
+    /// Memory that the kernel only reads: a reference to a slice, an array, a vector or a
+    /// [`Buffer`], or a [`Shared`] buffer.
     #[must_use]
-    pub fn input<T: Element>(x: &'a (impl Input<T> + ?Sized)) -> Self {
-        x.arg()
+    pub fn input<T: Element>(x: impl IntoInput<'a, T>) -> Self {
+        x.into_input()
     }
 
-    /// Memory that the kernel writes, and may read.
+    /// Memory that the kernel writes, and may read: a mutable reference to a slice, an array, a
+    /// vector or a [`Buffer`], or a [`Shared`] buffer.
     #[must_use]
-    pub fn output<T: Element>(x: &'a mut (impl Output<T> + ?Sized)) -> Self {
-        x.arg_mut()
+    pub fn output<T: Element>(x: impl IntoOutput<'a, T>) -> Self {
+        x.into_output()
     }
 
     /// A number that is passed by value.
@@ -97,12 +102,13 @@ impl<'a> Arg<'a> {
         }
     }
 
-    /// Gives memory its full shape, outermost dimension first. It is needed where the kernel's
-    /// type has two or more dynamic dimensions, and checked wherever it is given.
+    /// Gives memory its full shape, outermost dimension first: an array or a slice that is
+    /// borrowed, or a vector. It is needed where the kernel's type has two or more dynamic
+    /// dimensions, and checked wherever it is given.
     #[must_use]
-    pub fn with_shape(self, dims: &'a [usize]) -> Self {
+    pub fn with_shape(self, dims: impl Into<Cow<'a, [usize]>>) -> Self {
         Self {
-            shape: Some(dims),
+            shape: Some(dims.into()),
             ..self
         }
     }
@@ -111,8 +117,8 @@ impl<'a> Arg<'a> {
         &self.value
     }
 
-    pub(crate) fn shape(&self) -> Option<&'a [usize]> {
-        self.shape
+    pub(crate) fn shape(&self) -> Option<&[usize]> {
+        self.shape.as_deref()
     }
 
     fn from_slice<T: Element>(slice: &'a [T], place: Place) -> Self {
@@ -122,6 +128,7 @@ impl<'a> Arg<'a> {
             primitive: T::PRIMITIVE,
             writable: false,
             place,
+            shared: false,
         })
     }
 
@@ -132,6 +139,7 @@ impl<'a> Arg<'a> {
             primitive: T::PRIMITIVE,
             writable: true,
             place,
+            shared: false,
         })
     }
 
@@ -155,7 +163,7 @@ impl fmt::Debug for Arg<'_> {
                 write!(f, "scalar {} {bits:#x}", primitive.name())?;
             }
         }
-        match self.shape {
+        match &self.shape {
             Some(dims) => write!(f, " as {dims:?}"),
             None => Ok(()),
         }
@@ -188,8 +196,67 @@ pub trait Output<T: Element>: sealed::Sealed {
     fn arg_mut(&mut self) -> Arg<'_>;
 }
 
+/// What becomes an argument that a kernel only reads: a reference to an [`Input`], or a [`Shared`]
+/// buffer by value.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the memory that a kernel reads as elements of type `{T}`",
+    label = "expected a reference to memory of `{T}`, or an `npu_runtime::Shared` of it"
+)]
+pub trait IntoInput<'a, T: Element>: sealed::Sealed {
+    /// Borrows the memory for as long as the argument lives.
+    #[doc(hidden)]
+    fn into_input(self) -> Arg<'a>;
+}
+
+/// What becomes an argument that a kernel writes: a mutable reference to an [`Output`], or a
+/// [`Shared`] buffer by value.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the memory that a kernel writes as elements of type `{T}`",
+    label = "expected a mutable reference to memory of `{T}`, or an `npu_runtime::Shared` of it"
+)]
+pub trait IntoOutput<'a, T: Element>: sealed::Sealed {
+    /// Borrows the memory for as long as the argument lives.
+    #[doc(hidden)]
+    fn into_output(self) -> Arg<'a>;
+}
+
 mod sealed {
     pub trait Sealed {}
+}
+
+impl<'a, T: Element, I: Input<T> + ?Sized> IntoInput<'a, T> for &'a I {
+    #[inline]
+    fn into_input(self) -> Arg<'a> {
+        self.arg()
+    }
+}
+
+impl<'a, T: Element, I: Input<T> + ?Sized> IntoInput<'a, T> for &'a mut I {
+    #[inline]
+    fn into_input(self) -> Arg<'a> {
+        (*self).arg()
+    }
+}
+
+impl<'a, T: Element, I: Output<T> + ?Sized> IntoOutput<'a, T> for &'a mut I {
+    #[inline]
+    fn into_output(self) -> Arg<'a> {
+        self.arg_mut()
+    }
+}
+
+impl<'a, T: Element> IntoInput<'a, T> for Shared<'a, T> {
+    #[inline]
+    fn into_input(self) -> Arg<'a> {
+        self.input()
+    }
+}
+
+impl<'a, T: Element> IntoOutput<'a, T> for Shared<'a, T> {
+    #[inline]
+    fn into_output(self) -> Arg<'a> {
+        self.output()
+    }
 }
 
 macro_rules! memory {
@@ -254,6 +321,7 @@ impl<'a, T: Element> Shared<'a, T> {
             primitive: T::PRIMITIVE,
             writable,
             place: self.place(),
+            shared: true,
         })
     }
 }

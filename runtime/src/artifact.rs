@@ -5,6 +5,7 @@ use crate::Error;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,8 +26,31 @@ pub enum Artifact {
     Bytes(Arc<[u8]>),
 }
 
+/// Gives what it holds an address that is a multiple of 64, for whoever reads it in words.
+///
+/// `include_bytes!` alone promises no alignment, so launchers embed artifacts in it:
+///
+/// ```
+/// use npu_runtime::{Aligned, Artifact};
+///
+/// static OBJECT: &Aligned<[u8]> = &Aligned(*b"of include_bytes! as a rule");
+/// let artifact = Artifact::embedded(OBJECT);
+/// assert_eq!(OBJECT.as_ptr() as usize % 64, 0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Aligned<T: ?Sized>(pub T);
+
+impl<T: ?Sized> Deref for Aligned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 impl Artifact {
-    /// Bytes that are part of the host binary, of `include_bytes!` as a rule.
+    /// Bytes that are part of the host binary, as a rule in an [`Aligned`].
     #[must_use]
     pub const fn embedded(bytes: &'static [u8]) -> Self {
         Self::Embedded(bytes)

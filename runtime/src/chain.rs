@@ -1,6 +1,7 @@
 //! Launches that are recorded once and run together, in order. An NPU is told of many at once,
 //! which costs less than telling it of each.
 
+use crate::arg::{Place, Value};
 use crate::device::Backend;
 use crate::{Arg, Device, Error, Grid, Kernel, Runtime, hsa, xrt};
 use std::fmt;
@@ -11,6 +12,18 @@ pub struct Launch<'a> {
     pub(crate) grid: Grid,
     pub(crate) programs: u64,
     pub(crate) args: Vec<Arg<'a>>,
+}
+
+impl Launch<'_> {
+    /// Whether a device that only reaches what `is_resident` would work on a copy of memory that
+    /// other launches of the chain have as well. Then none of them may run between copying in and
+    /// copying out.
+    pub(crate) fn copies_shared(&self, is_resident: impl Fn(Place) -> bool) -> bool {
+        self.args.iter().any(|arg| match arg.value() {
+            Value::Memory(memory) => memory.shared && !is_resident(memory.place),
+            Value::Scalar { .. } => false,
+        })
+    }
 }
 
 impl fmt::Debug for Launch<'_> {

@@ -1,14 +1,17 @@
 //! What can go wrong, with the facts in fields and a text for the person who reads it.
 
 mod argument;
+mod artifact;
+mod hsaco;
 mod npu;
+mod variable;
 mod xrt;
 
 pub use argument::{ArgumentError, ArgumentFault, Extent};
-pub use npu::{
-    CallError, Candidate, DeviceError, DeviceFault, HsacoFault, LibraryError, LostError,
-    VariableError, VariableFault,
-};
+pub use artifact::{ArtifactFault, GridFault};
+pub use hsaco::HsacoFault;
+pub use npu::{CallError, Candidate, DeviceError, DeviceFault, LibraryError, LostError};
+pub use variable::{VariableError, VariableFault};
 pub use xrt::{XrtError, XrtFault};
 
 use crate::{Grid, NoImage, Runtime};
@@ -163,59 +166,6 @@ pub enum Error {
     KernelMemory {
         /// The kernel.
         kernel: Box<str>,
-    },
-}
-
-/// What is wrong with an artifact.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ArtifactFault {
-    /// It is empty: the launcher was generated without a compiler.
-    Stub,
-    /// It does not begin as an ELF file does.
-    NotElf,
-    /// It is an ELF file, but no 64-bit shared object of the host's byte order.
-    NotSharedObject,
-    /// It is for another machine.
-    Machine {
-        /// The host's `e_machine`.
-        expected: u16,
-        /// The artifact's.
-        found: u16,
-    },
-    /// A part that its headers name is not there.
-    Truncated {
-        /// Its size in bytes.
-        size: usize,
-    },
-    /// A header contradicts itself or another one.
-    Malformed {
-        /// Which one.
-        part: &'static str,
-    },
-    /// It lacks a symbol of the launch ABI.
-    MissingSymbol {
-        /// The symbol.
-        symbol: &'static str,
-    },
-    /// It is not an hsaco that the device can run.
-    Hsaco(Box<HsacoFault>),
-    /// It is not what XRT can launch.
-    Xrt(XrtFault),
-}
-
-/// What is wrong with a grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GridFault {
-    /// The kernel is not launched over a grid, and this one is not 1x1x1.
-    NoGrid,
-    /// A dimension is above `i32::MAX`, or all programs together are above 2⁶³ − 1.
-    TooLarge,
-    /// The kernel's instruction stream is that of another grid.
-    Frozen {
-        /// The grid that it was compiled with.
-        compiled: Grid,
     },
 }
 
@@ -385,59 +335,6 @@ impl fmt::Debug for Error {
     }
 }
 
-impl fmt::Display for ArtifactFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stub => f.write_str(
-                "this is a stub: the launcher was generated without a compiler, as it is for \
-                 documentation; build it again where the compiler is, and without asking for stubs",
-            ),
-            Self::NotElf => f.write_str("this is not an ELF file; a cpu kernel is a shared object"),
-            Self::NotSharedObject => {
-                f.write_str("this ELF file is not a 64-bit shared object of this host's kind")
-            }
-            Self::Machine { expected, found } => write!(
-                f,
-                "this shared object is for ELF machine {found}, and the host is {expected}; build \
-                 the kernel for this machine"
-            ),
-            Self::Truncated { size } => write!(
-                f,
-                "this shared object is truncated: it has {size} bytes and names more; rebuild the \
-                 kernel"
-            ),
-            Self::Malformed { part } => write!(
-                f,
-                "this shared object is damaged (its {part} makes no sense); rebuild the kernel"
-            ),
-            Self::MissingSymbol { symbol } => write!(
-                f,
-                "this shared object has no symbol `{symbol}`: it is no kernel, or one of another \
-                 npu-build version than this runtime's ({}); rebuild it",
-                env!("CARGO_PKG_VERSION")
-            ),
-            Self::Hsaco(fault) => fault.fmt(f),
-            Self::Xrt(fault) => fault.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for GridFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoGrid => f.write_str("it has no grid; use `Grid::ONE`"),
-            Self::TooLarge => f.write_str(
-                "a dimension may have at most 2147483647 programs and all together 2^63 - 1",
-            ),
-            Self::Frozen { compiled } => write!(
-                f,
-                "on an NPU the grid is part of the compiled kernel, and this one was compiled with \
-                 {compiled}; compile it with the grid that it is launched over"
-            ),
-        }
-    }
-}
-
 struct Hex<'a>(&'a [u8]);
 
 impl fmt::Display for Hex<'_> {
@@ -454,4 +351,15 @@ fn write_chain(f: &mut fmt::Formatter<'_>, error: &dyn std::error::Error) -> fmt
         next = error.source();
     }
     Ok(())
+}
+
+/// Names in backticks, or that there are none.
+fn quoted(names: &[String]) -> String {
+    match names {
+        [] => "none".into(),
+        names => {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            names.join(", ")
+        }
+    }
 }

@@ -124,17 +124,20 @@ pub struct NoImage {
     pub runtime: Runtime,
     /// The device's generation, if it is an NPU and known.
     pub npu: Option<crate::Npu>,
-    /// Where the images run.
+    /// Where the images run; a stub has none.
     pub images: Vec<String>,
 }
 
 impl fmt::Display for NoImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel `{}` was compiled for ", self.kernel)?;
-        match self.images.as_slice() {
-            [] => f.write_str("nothing")?,
-            images => f.write_str(&images.join(" and "))?,
+        if self.images.is_empty() {
+            return f.write_str(
+                "nothing: this launcher is a stub, made without a compiler as it is for \
+                 documentation; build it again where the compiler is, and without asking for stubs",
+            );
         }
+        f.write_str(&self.images.join(" and "))?;
         write!(f, ", and the device is {}", self.runtime)?;
         if let Some(npu) = self.npu {
             write!(f, " on {npu}")?;

@@ -47,6 +47,9 @@
 //! | `NPU_RUNTIME` | names the runtime for [`Device::from_env`]: `cpu`, `hsa` or `xrt` |
 //! | `AMD_NPU_ROCR_PATH`, `ROCM_PATH` | roots where ROCR is looked for, before the wheel `rocm-sdk-core` of the active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`) and `/opt/rocm` |
 //! | `NPU_RUNTIME_HSA_DEVICE`, `IRON_HSA_DEVICE` | `npu1` or `npu2`: what an NPU is whose name nobody knows |
+//! | `NPU_RUNTIME_XRT_SHIM` | the launch shim that `npu-build` compiled for the XRT of this machine, where the program does not bring it ([`Device::open_with_shim`]) and it is not beside it as `libnpu_xrt_shim.so` |
+//! | `XILINX_XRT` | the root of XRT, else `/opt/xilinx/xrt`: without `NPU_RUNTIME`, xrt is chosen if it is there |
+//! | `NPU_RUNTIME_XRT_DEVICE` | as `NPU_RUNTIME_HSA_DEVICE` |
 //! | `NPU_RUNTIME_VERIFY_DIRECTIONS` | `1`: after each launch on an NPU, inputs are compared with what they were, and one that the kernel wrote is an error |
 //!
 //! # What is checked, and what is trusted
@@ -65,8 +68,9 @@
 //! [`Device::with_threads`]; a kernel whose programs depend on one another needs a limit of 1. An
 //! NPU reaches the process's memory by its own DMA, as far as its driver lets it.
 //!
-//! An NPU that fails is lost: the launch is an error, and so is every later one, until all that
-//! belongs to the device was dropped and it is opened again.
+//! On hsa an NPU that fails is lost: the launch is an error, and so is every later one, until all
+//! that belongs to the device was dropped and it is opened again. On xrt the launch is an error,
+//! and the next one gets a new hardware context.
 //!
 //! # Threads and processes
 //!
@@ -101,8 +105,8 @@ mod plan;
 mod variable;
 mod xrt;
 
-pub use arg::{Arg, Input, Output};
-pub use artifact::Artifact;
+pub use arg::{Arg, Input, IntoInput, IntoOutput, Output};
+pub use artifact::{Aligned, Artifact};
 pub use buffer::{Buffer, Shared};
 pub use chain::{Chain, Launch};
 pub use cpu::check_cpu_object;

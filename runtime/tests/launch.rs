@@ -11,8 +11,8 @@ mod support;
 
 use half::{bf16, f16};
 use npu_runtime::{
-    Arg, ArgumentFault, Artifact, Device, Direction, ElementType, Error, Extent, Grid, GridFault,
-    Image, Kernel, Parameter, Runtime, Signature,
+    Arg, ArgumentFault, Artifact, Chain, Device, Direction, ElementType, Error, Extent, Grid,
+    GridFault, Image, Kernel, Parameter, Runtime, Signature,
 };
 use std::sync::LazyLock;
 use support::{compile, ranked, signature, unranked};
@@ -104,6 +104,28 @@ fn slices_arrays_vectors_and_buffers_are_all_taken() {
     ];
     VECADD.launch(Grid::ONE, args).unwrap();
     assert_eq!(vector, [9.0, 9.0, 4.0, 4.0, 4.0, 4.0, 9.0, 9.0]);
+}
+
+#[test]
+fn a_chain_s_launches_share_buffers_by_value() {
+    let device = Device::open(Runtime::Cpu).unwrap();
+    let mut first = device.buffer_from(&[1.0_f32; 4]).unwrap();
+    let mut second = device.buffer_from(&[10.0_f32; 4]).unwrap();
+    let mut chain = Chain::new(&device);
+    let (one, two) = (first.share(), second.share());
+    // As of Fibonacci: 1, 10, 11, 21.
+    for (a, b, sum) in [(one, two, one), (one, two, two)] {
+        let args = [
+            Arg::input(a),
+            Arg::input(b),
+            Arg::output(sum),
+            Arg::scalar(4),
+        ];
+        chain.push(VECADD.bind(Grid::ONE, args).unwrap()).unwrap();
+    }
+    chain.run().unwrap();
+    assert_eq!(*first, [11.0; 4]);
+    assert_eq!(*second, [21.0; 4]);
 }
 
 /// What generated launchers look like: their grid is `impl Into<Grid>`.
@@ -232,6 +254,18 @@ fn dynamic_dimensions_follow_from_the_length_or_from_the_shape() {
     assert_eq!(out[7], 5);
     assert_eq!(out[8], two.as_ptr() as i64);
     assert_eq!(out[9..11], [2, 7]);
+
+    // A recorded launch may own its shapes.
+    let args = [
+        Arg::output(&mut out),
+        Arg::input(&one),
+        Arg::input(&two).with_shape(vec![7, 3, 2]),
+    ];
+    let mut chain = Chain::new(&Device::open(Runtime::Cpu).unwrap());
+    chain.push(kernel.bind(Grid::ONE, args).unwrap()).unwrap();
+    chain.run().unwrap();
+    drop(chain);
+    assert_eq!(out[9..11], [7, 2]);
 }
 
 #[test]

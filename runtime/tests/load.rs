@@ -155,9 +155,21 @@ fn a_file_that_can_not_be_read_is_named_with_the_reason() {
 }
 
 #[test]
+fn a_kernel_without_images_is_called_a_stub() {
+    let device = Device::open(Runtime::Cpu).unwrap();
+    let error = Kernel::load(&device, &[], COUNTER.1.clone()).unwrap_err();
+    assert!(matches!(error, Error::NoImage(_)), "{error:?}");
+    let error = error.to_string();
+    assert!(
+        error.contains("stub") && error.contains(&*COUNTER.1.name),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_is_no_shared_object_is_refused() {
     let (object, _) = &*COUNTER;
-    assert_eq!(fault(vec![]), ArtifactFault::Stub);
+    assert_eq!(fault(vec![]), ArtifactFault::Empty);
     assert_eq!(fault(b"!<arch>\n".to_vec()), ArtifactFault::NotElf);
     assert_eq!(
         fault(b"\x7fELF".to_vec()),
@@ -183,7 +195,7 @@ fn an_object_that_was_cut_short_anywhere_is_refused() {
     let (object, _) = &*COUNTER;
     for len in 0..object.len() {
         match fault(object[..len].to_vec()) {
-            ArtifactFault::Stub => assert_eq!(len, 0),
+            ArtifactFault::Empty => assert_eq!(len, 0),
             ArtifactFault::NotElf => assert!(len < 4),
             ArtifactFault::Truncated { size } => assert_eq!(size, len),
             other => panic!("{len} bytes: {other:?}"),

@@ -127,6 +127,7 @@ pub enum Command {
         npu-build compile a.mlir b.mlir --target cpu --out-dir generated -j 2\n  \
         npu-build compile k.mlir --target cpu --entry softmax --arg out=out\n  \
         npu-build compile matmul.mlir --target npu2 --runtime hsa --grid 4,4 --transform tile.mlir\n  \
+        npu-build compile scale.mlir --target cpu,npu2 --runtime xrt,hsa --grid 4    # one launcher\n  \
         npu-build compile aie.mlir -- --dynamic-objFifos\n  \
         npu-build compile k.mlir --target cpu --message-format json | jq -r .artifact.path\n\n\
         Standard output lists the artifact and the launcher of each kernel: where they are in the\n\
@@ -201,21 +202,29 @@ pub enum CacheCommand {
     Clear,
 }
 
-// What to do with one kernel. No documentation: clap would take it for the command's.
-#[derive(Args, Debug)]
-pub struct KernelOptions {
-    /// What to build for: cpu, npu1 or npu2 [default: the MLIR's own device]
-    #[arg(long, value_name = "TARGET")]
-    pub target: Option<Target>,
+// Which kernel is meant, and what it takes. No documentation: clap would take it for the command's.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Selection {
+    /// What to build for: cpu, npu1 or npu2; several make one launcher that runs on each [default:
+    /// the MLIR's own device]
+    #[arg(long, value_name = "TARGET", value_delimiter = ',')]
+    pub target: Vec<Target>,
     /// The function that is the kernel, if the file has several
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
     /// The signature in Triton's syntax, checked against the MLIR, e.g. '*fp32,*fp32:out,i32'
     #[arg(long, value_name = "TYPES")]
     pub signature: Option<String>,
-    /// What loads it on an NPU: xrt or hsa [default: xrt]
-    #[arg(long, value_name = "RUNTIME", value_parser = parse_runtime)]
-    pub runtime: Option<Runtime>,
+}
+
+// What to do with one kernel. No documentation: clap would take it for the command's.
+#[derive(Args, Debug, Default)]
+pub struct KernelOptions {
+    #[command(flatten)]
+    pub selection: Selection,
+    /// What loads it on an NPU: xrt or hsa, or both [default: xrt]
+    #[arg(long, value_name = "RUNTIME", value_parser = parse_runtime, value_delimiter = ',')]
+    pub runtime: Vec<Runtime>,
     /// What it is packaged as for an NPU: auto, xclbin, elf or pdi [default: auto, which is elf on
     /// npu2 and xclbin on npu1]
     #[arg(long, value_name = "FORMAT")]
@@ -272,8 +281,13 @@ pub struct KernelCommand {
 
 #[derive(Args, Debug)]
 pub struct SignatureCommand {
+    /// The MLIR file
+    #[arg(value_name = "KERNEL")]
+    pub kernel: PathBuf,
     #[command(flatten)]
-    pub kernel: KernelCommand,
+    pub directions: Directions,
+    #[command(flatten)]
+    pub selection: Selection,
     /// The same as --message-format
     #[arg(long, value_enum)]
     pub format: Option<Format>,

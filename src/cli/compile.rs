@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use npu_build::config::{NpuChoices, PROJECT_FILE, Settings};
-use npu_build::plan::{Build, BuildError, Request, Session};
+use npu_build::kernel::Target;
+use npu_build::plan::{Build, BuildError, Request, Session, Variant};
 use npu_build::step::launcher;
 use npu_build::step::npu::Options;
 use npu_build::store::{Artifact, Outcome};
@@ -86,14 +87,18 @@ pub fn request(
             TargetOption::Npu(one) => options = one.as_ref().clone().over(options),
         }
     }
+    let selection = &flags.selection;
+    let mut variants = variants(flags).into_iter();
+    let first = variants.next();
     let request = Request {
         kernel: kernel.to_owned(),
-        target: flags.target,
-        runtime: flags.runtime,
+        target: first.and_then(|variant| variant.target),
+        runtime: first.and_then(|variant| variant.runtime),
+        also: variants.collect(),
         format: flags.format,
-        entry: flags.entry.clone(),
+        entry: selection.entry.clone(),
         directions: directions.to_vec(),
-        signature: flags.signature.clone(),
+        signature: selection.signature.clone(),
         march,
         npu: NpuChoices {
             grid: flags.grid,
@@ -106,6 +111,31 @@ pub fn request(
         refresh,
     };
     request.completed_by(settings)
+}
+
+/// Each target with each runtime that loads it.
+fn variants(flags: &KernelOptions) -> Vec<Variant> {
+    let targets = match flags.selection.target.as_slice() {
+        [] => vec![None],
+        targets => targets.iter().copied().map(Some).collect(),
+    };
+    let mut variants = Vec::new();
+    for target in &targets {
+        let fits = |runtime: &Runtime| {
+            // With one target, a runtime that does not fit is a mistake, and told as one.
+            targets.len() == 1 || (*runtime == Runtime::Cpu) == (*target == Some(Target::Cpu))
+        };
+        let runtimes = flags.runtime.iter().copied().filter(fits).map(Some);
+        let mut runtimes: Vec<_> = runtimes.collect();
+        if runtimes.is_empty() {
+            runtimes.push(None);
+        }
+        variants.extend(runtimes.into_iter().map(|runtime| Variant {
+            target: *target,
+            runtime,
+        }));
+    }
+    variants
 }
 
 /// Builds all requests, and prints the results in the order of the requests.
@@ -246,17 +276,13 @@ pub fn summary(build: &Build, terminal: &Terminal) {
         outcome.name(),
         tone,
         &format!(
-            "{} for {}{} in {}",
+            "{} for {} in {}",
             names.join(", "),
-            build.target,
-            match build.runtime {
-                Runtime::Cpu => String::new(),
-                runtime => format!(" ({runtime})"),
-            },
+            destinations(build),
             milliseconds(build.elapsed)
         ),
     );
-    if build.kernels.iter().any(|kernel| kernel.image.is_none()) {
+    if build.kernels.iter().any(|kernel| kernel.images.is_empty()) {
         terminal.warning("a PDI is loaded by neither xrt nor hsa: there is no launcher");
     }
     for step in &build.steps {
@@ -270,6 +296,26 @@ pub fn summary(build: &Build, terminal: &Terminal) {
             ),
         );
     }
+}
+
+/// What was built for: `cpu`, `npu2 (hsa)`, or several of them.
+fn destinations(build: &Build) -> String {
+    let named = |target: &str, runtime: Runtime| match runtime {
+        Runtime::Cpu => target.to_owned(),
+        runtime => format!("{target} ({runtime})"),
+    };
+    let images = build.kernels.first().map(|kernel| kernel.loadable());
+    let images = images.unwrap_or_default();
+    if images.len() < 2 {
+        return named(build.target.name(), build.runtime);
+    }
+    let all = images.iter().map(|image| {
+        let target = image
+            .compiled()
+            .map_or("cpu", |compiled| compiled.target.name());
+        named(target, image.runtime())
+    });
+    all.collect::<Vec<_>>().join(", ")
 }
 
 fn milliseconds(duration: Duration) -> String {

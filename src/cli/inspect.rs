@@ -6,7 +6,7 @@ use npu_build::step::material::Material;
 use npu_runtime::{Kind, Parameter, Shape, Signature};
 use serde::Serialize;
 
-use super::args::{Format, Global, KernelCommand, SignatureCommand};
+use super::args::{Format, Global, KernelCommand, KernelOptions, SignatureCommand};
 use super::compile::request;
 use super::terminal::Terminal;
 use super::{Failure, session, settings};
@@ -18,13 +18,12 @@ pub fn signature(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let request = request(
-        &command.kernel.kernel,
-        &command.kernel.options,
-        &command.kernel.directions.args,
-        &settings,
-        false,
-    );
+    let options = KernelOptions {
+        selection: command.selection.clone(),
+        ..KernelOptions::default()
+    };
+    let directions = &command.directions.args;
+    let request = request(&command.kernel, &options, directions, &settings, false);
     let understood = Understood::new(&request)?;
     for doubt in &understood.doubts {
         terminal.warning(&format!("{}: {doubt}", request.kernel.display()));

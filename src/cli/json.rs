@@ -32,7 +32,7 @@ pub struct Built<'a> {
 struct Kernel<'a> {
     key: String,
     kernel: &'a Signature,
-    image: Option<&'a Image>,
+    images: &'a [Image],
     artifacts: Vec<File>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Kernel<'a> {
         Self {
             key: kernel.key.to_string(),
             kernel: &kernel.signature,
-            image: kernel.image.as_ref(),
+            images: &kernel.images,
             artifacts: files.map(|(_, artifact)| File::new(artifact)).collect(),
         }
     }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use npu_runtime::Grid;
+
 use crate::nearest;
 use crate::step::npu::Options;
 use crate::toolchain::Format;
@@ -77,7 +79,7 @@ impl NpuChoices {
 impl NpuChoices {
     /// Paths are relative to the directory of the file that they stand in.
     #[must_use]
-    pub(super) fn in_directory(mut self, directory: &Path) -> Self {
+    pub(crate) fn in_directory(mut self, directory: &Path) -> Self {
         self.transform = self.transform.map(|path| directory.join(path));
         for input in &mut self.inputs {
             *input = directory.join(&input);
@@ -105,6 +107,28 @@ impl FromStr for Package {
     }
 }
 
+impl TryFrom<Grid> for LaunchGrid {
+    type Error = String;
+
+    fn try_from(grid: Grid) -> Result<Self, String> {
+        let sizes = [grid.x, grid.y, grid.z];
+        // The tools count in i32.
+        match sizes
+            .iter()
+            .all(|size| (1..=i32::MAX as u32).contains(size))
+        {
+            true => Ok(Self(sizes)),
+            false => Err(Self::refused(&format!("{},{},{}", grid.x, grid.y, grid.z))),
+        }
+    }
+}
+
+impl LaunchGrid {
+    fn refused(text: &str) -> String {
+        format!("'{text}' is no grid: give one to three numbers above zero, such as 8,4,1")
+    }
+}
+
 impl fmt::Display for LaunchGrid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.0;
@@ -116,23 +140,16 @@ impl FromStr for LaunchGrid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut grid = [1; 3];
-        let mut numbers = text.split(',').map(|number| number.trim().parse::<u32>());
-        let mut places = grid.iter_mut();
-        for number in &mut numbers {
-            match (places.next(), number) {
-                // The tools count in i32.
-                (Some(place), Ok(number)) if (1..=i32::MAX as u32).contains(&number) => {
-                    *place = number;
-                }
-                _ => {
-                    return Err(format!(
-                        "'{text}' is no grid: give one to three numbers above zero, such as 8,4,1"
-                    ));
-                }
-            }
-        }
-        Ok(Self(grid))
+        let refused = || Self::refused(text);
+        let numbers = text.split(',').map(|number| number.trim().parse());
+        let numbers: Vec<u32> = numbers.collect::<Result<_, _>>().map_err(|_| refused())?;
+        let grid = match *numbers {
+            [x] => Grid::from(x),
+            [x, y] => Grid::from((x, y)),
+            [x, y, z] => Grid::from((x, y, z)),
+            _ => return Err(refused()),
+        };
+        grid.try_into().map_err(|_: String| refused())
     }
 }
 

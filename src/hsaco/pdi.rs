@@ -1,4 +1,4 @@
-//! The PDI, which configures the array: recognised, never interpreted.
+//! The PDI, which configures the array: recognised and measured, never interpreted.
 
 use super::bytes::{array, part, size_of, u32_at};
 
@@ -13,6 +13,16 @@ const ID_CODE: u32 = 0x14ca_8093;
 /// Where the image header table has its identification: the first in PDIs that bootgen 2023.2 makes,
 /// the other where the table before it is longer.
 const IDENTIFICATION: [u64; 2] = [0x38, 0x48];
+
+/// Where that table counts the partitions, and where it says in words from the start of the file
+/// that their headers begin (bootgen's `VersalImageHeaderTableStructure`, behind the sync words).
+const PARTITION_COUNT: u64 = 0x1c;
+const PARTITION_HEADERS: u64 = 0x20;
+/// Bytes of a partition's header, and where it has the length and the place of the partition, both
+/// in words (bootgen's `VersalPartitionHeaderTableStructure`).
+const PARTITION_HEADER: u64 = 0x80;
+const PARTITION_LENGTH: u64 = 0x08;
+const PARTITION_OFFSET: u64 = 0x20;
 
 /// What is wrong with a PDI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,9 +48,17 @@ pub enum PdiFault {
     /// The image header has another identification.
     #[error("the PDI has no 'IDPP' at offset 0x38 or 0x48")]
     Identification,
+    /// A partition or its header is not all there.
+    #[error("the PDI is cut off: it has {size} bytes, and what it lists reaches up to {end}")]
+    Cut {
+        /// Bytes there are.
+        size: u64,
+        /// Where the first thing ends that is not all there.
+        end: u64,
+    },
 }
 
-/// Checks that `bytes` begin as a PDI for an NPU does.
+/// Checks that `bytes` begin as a PDI for an NPU does, and are all that they say.
 ///
 /// # Errors
 /// See [`PdiFault`].
@@ -58,10 +76,28 @@ pub fn validate(bytes: &[u8]) -> Result<(), PdiFault> {
         return Err(PdiFault::IdCode { found });
     }
     part(bytes, 0, 0x4c).ok_or_else(truncated)?;
-    let is_identified = |at| part(bytes, at, 4) == Some(b"IDPP");
-    if IDENTIFICATION.into_iter().any(is_identified) {
-        Ok(())
-    } else {
-        Err(PdiFault::Identification)
+    match IDENTIFICATION.map(|at| part(bytes, at, 4) == Some(b"IDPP")) {
+        [true, _] => whole(bytes),
+        // What else is elsewhere in such a table is not known.
+        [false, true] => Ok(()),
+        [false, false] => Err(PdiFault::Identification),
     }
+}
+
+/// Checks that all partitions are there.
+fn whole(bytes: &[u8]) -> Result<(), PdiFault> {
+    let size = size_of(bytes);
+    let word = |at: u64| {
+        let cut = PdiFault::Cut { size, end: at + 4 };
+        u32_at(bytes, at).map(u64::from).ok_or(cut)
+    };
+    let mut header = word(PARTITION_HEADERS)? * 4;
+    for _ in 0..word(PARTITION_COUNT)? {
+        let end = (word(header + PARTITION_OFFSET)? + word(header + PARTITION_LENGTH)?) * 4;
+        if end > size {
+            return Err(PdiFault::Cut { size, end });
+        }
+        header += PARTITION_HEADER;
+    }
+    Ok(())
 }

@@ -66,6 +66,18 @@ impl Parameter<'_> {
         }
     }
 
+    /// The same where the memory is borrowed for `'a`, and shared buffers are taken by value.
+    pub(super) fn bound_declaration(&self) -> String {
+        let (name, path) = (&self.name, self.rust.path);
+        match self.memory() {
+            None => format!("{name}: {path}"),
+            Some((_, _, Direction::In)) => {
+                format!("{name}: impl ::npu_runtime::IntoInput<'a, {path}>")
+            }
+            Some(_) => format!("{name}: impl ::npu_runtime::IntoOutput<'a, {path}>"),
+        }
+    }
+
     /// The declaration of the field where arguments are handed over as a struct.
     pub(super) fn field(&self) -> String {
         let (name, path) = (&self.name, self.rust.path);
@@ -173,6 +185,11 @@ impl<'a> Api<'a> {
         }
         bindings::settle(&mut api)?;
         Ok(api)
+    }
+
+    /// Whether any argument is memory.
+    pub(super) fn borrows(&self) -> bool {
+        self.parameters.iter().any(|one| one.memory().is_some())
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) const MEMBER_INDENT: usize = 8;
 /// Where the parameters of their methods stand.
 pub(super) const PARAMETER_INDENT: usize = 12;
 /// rustfmt's `fn_call_width` and `array_width`.
-const SMALL: usize = 60;
+pub(super) const SMALL: usize = 60;
 
 /// An expression that may have to be broken.
 pub(super) enum Expr {
@@ -18,10 +18,12 @@ pub(super) enum Expr {
     Atom(String),
     /// A function call.
     Call(String, Vec<Expr>),
-    /// A method call on something short.
-    Method(&'static str, &'static str, Vec<Expr>),
+    /// A method call on something that is never broken.
+    Method(String, &'static str, Vec<Expr>),
     /// An array literal, with what stands before its bracket.
     Array(&'static str, Vec<Expr>),
+    /// An array literal of short items, as many on a line as fit; never on one line.
+    Filled(Vec<String>),
     /// A struct literal; never on one line unless it is empty.
     Struct(&'static str, Vec<(String, Expr)>),
 }
@@ -41,11 +43,6 @@ impl Expr {
         let mut out = " ".repeat(indent) + before;
         self.write(&mut out, indent, after.len());
         out + after
-    }
-
-    /// The expression as it is if nothing makes it break.
-    pub(super) fn on_one_line(&self) -> Option<String> {
-        self.may_be_flat().then(|| self.flat())
     }
 
     fn write(&self, out: &mut String, indent: usize, after: usize) {
@@ -90,9 +87,19 @@ impl Expr {
                 out.push_str(before);
                 out.push('[');
                 match &items[..] {
-                    [only @ Self::Call(..)] => only.write_broken(out, indent),
+                    [only @ (Self::Call(..) | Self::Struct(..))] => only.write_broken(out, indent),
                     _ => write_lines(out, indent, items),
                 }
+                out.push(']');
+            }
+            Self::Filled(items) => {
+                out.push('[');
+                for line in fill(indent + 4, items) {
+                    out.push('\n');
+                    out.push_str(&line);
+                }
+                out.push('\n');
+                out.push_str(&" ".repeat(indent));
                 out.push(']');
             }
             Self::Struct(name, fields) => {
@@ -101,8 +108,10 @@ impl Expr {
                 for (field, value) in fields {
                     out.push_str(&" ".repeat(indent + 4));
                     out.push_str(field);
-                    out.push_str(": ");
-                    value.write(out, indent + 4, 1);
+                    if !matches!(value, Self::Atom(variable) if variable == field) {
+                        out.push_str(": ");
+                        value.write(out, indent + 4, 1);
+                    }
                     out.push_str(",\n");
                 }
                 out.push_str(&" ".repeat(indent));
@@ -114,7 +123,7 @@ impl Expr {
     /// Whether it may start on the line of the call whose only argument it is.
     fn hangs(&self) -> bool {
         match self {
-            Self::Atom(_) | Self::Method(..) => false,
+            Self::Atom(_) | Self::Method(..) | Self::Filled(_) => false,
             Self::Call(_, items) | Self::Array(_, items) => !items.is_empty(),
             Self::Struct(_, fields) => !fields.is_empty(),
         }
@@ -127,6 +136,7 @@ impl Expr {
                 join(items).len() <= SMALL && items.iter().all(Self::may_be_flat)
             }
             Self::Method(..) => self.flat().len() <= SMALL,
+            Self::Filled(_) => false,
             Self::Struct(_, fields) => fields.is_empty(),
         }
     }
@@ -139,6 +149,7 @@ impl Expr {
                 format!("{receiver}{method}({})", join(arguments))
             }
             Self::Array(before, items) => format!("{before}[{}]", join(items)),
+            Self::Filled(items) => format!("[{}]", items.join(", ")),
             Self::Struct(name, _) => format!("{name} {{}}"),
         }
     }
@@ -187,7 +198,7 @@ pub(super) fn constant(indent: usize, head: &str, value: &str) -> String {
 }
 
 /// Short items, as many on a line as fit.
-pub(super) fn fill(indent: usize, items: &[String]) -> Vec<String> {
+fn fill(indent: usize, items: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for item in items {
         match lines.last_mut() {
@@ -225,7 +236,8 @@ mod tests {
         let scalar = |name: &str| Expr::call("::npu_runtime::Arg::scalar", [Expr::atom(name)]);
         let launch = |items| {
             let one = Expr::atom("::npu_runtime::Grid::ONE");
-            Expr::Method("self.0", ".launch", vec![one, Expr::Array("&mut ", items)])
+            let arguments = vec![one, Expr::Array("&mut ", items)];
+            Expr::Method("self.0".to_owned(), ".launch", arguments)
         };
         assert_eq!(
             launch(vec![]).lay_out(8, "", ""),

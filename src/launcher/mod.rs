@@ -8,7 +8,9 @@
 mod api;
 mod bindings;
 mod docs;
+mod images;
 mod layout;
+mod methods;
 mod names;
 mod text;
 mod view;
@@ -28,7 +30,9 @@ pub const REVISION: u64 = fnv1a(&[
     include_str!("api.rs"),
     include_str!("bindings.rs"),
     include_str!("docs.rs"),
+    include_str!("images.rs"),
     include_str!("layout.rs"),
+    include_str!("methods.rs"),
     include_str!("mod.rs"),
     include_str!("names.rs"),
     include_str!("text.rs"),
@@ -77,9 +81,10 @@ pub enum Locate {
 pub struct Kernel {
     /// The kernel's name in the MLIR and its arguments.
     pub signature: npu_runtime::Signature,
-    /// The key of the step that made the first image.
+    /// The key of the step that made the first image; a launcher without images does not name it.
     pub key: Digest,
-    /// Its compiled forms, at least one; a device loads the first that fits it.
+    /// Its compiled forms, of which a device loads the first that fits it. Without any the launcher
+    /// is a stub: it has the right types, and nothing to load.
     pub images: Vec<Image>,
 }
 
@@ -133,24 +138,29 @@ pub struct Compiled {
 }
 
 impl Image {
-    /// The target that it was compiled for, as `--target` spells it.
+    /// What it was compiled for; `None` for the cpu.
     #[must_use]
-    pub fn target(&self) -> &str {
+    pub fn compiled(&self) -> Option<&Compiled> {
         match self {
-            Self::Object { .. } => "cpu",
+            Self::Object { .. } => None,
             Self::Hsaco { compiled, .. }
             | Self::FullElf { compiled, .. }
-            | Self::Xclbin { compiled, .. } => &compiled.target,
+            | Self::Xclbin { compiled, .. } => Some(compiled),
         }
     }
 
     /// The files that it consists of.
     pub fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
+        self.parts().map(|(_, artifact)| artifact)
+    }
+
+    /// Its files, each with the name of its field.
+    fn parts(&self) -> impl Iterator<Item = (&'static str, &Artifact)> {
         let (first, second) = match self {
-            Self::Object { object: file }
-            | Self::Hsaco { hsaco: file, .. }
-            | Self::FullElf { elf: file, .. } => (file, None),
-            Self::Xclbin { xclbin, insts, .. } => (xclbin, Some(insts)),
+            Self::Object { object } => (("object", object), None),
+            Self::Hsaco { hsaco, .. } => (("hsaco", hsaco), None),
+            Self::FullElf { elf, .. } => (("elf", elf), None),
+            Self::Xclbin { xclbin, insts, .. } => (("xclbin", xclbin), Some(("insts", insts))),
         };
         std::iter::once(first).chain(second)
     }
@@ -224,6 +234,27 @@ pub enum Error {
         /// The name in question.
         file: String,
     },
+    /// Two artifacts would be one file beside the launcher.
+    #[error(
+        "'{file}' is named as an artifact of kernel '{kernel}' and, with other content, as one of \
+         the same launcher before; give each content a file name of its own"
+    )]
+    ArtifactConflict {
+        /// The kernel that came later.
+        kernel: String,
+        /// The name in question.
+        file: String,
+    },
+    /// An image is for a target that the runtime has no name for.
+    #[error(
+        "kernel '{kernel}' has an image for '{target}', which is no NPU: there are npu1 and npu2"
+    )]
+    Target {
+        /// The kernel's name.
+        kernel: String,
+        /// The target in question.
+        target: String,
+    },
     /// The template could not be filled in: a mistake of `npu-build`, not of its input.
     #[error("the launcher template could not be filled in: {reason}; please report it")]
     Template {
@@ -235,7 +266,8 @@ pub enum Error {
 /// Checks everything that could keep [`render`] from succeeding, without the template engine.
 ///
 /// # Errors
-/// Names that collide, scalars without a Rust type, artifacts that are not beside the launcher.
+/// Names that collide, scalars without a Rust type, artifacts that are not beside the launcher,
+/// targets that are none.
 pub fn check(request: &Request) -> Result<(), Error> {
     modules(request).map(drop)
 }
@@ -256,6 +288,7 @@ struct Module<'a> {
 }
 
 fn modules(request: &Request) -> Result<Vec<Module<'_>>, Error> {
+    images::check(&request.kernels)?;
     let mut modules: Vec<Module<'_>> = Vec::with_capacity(request.kernels.len());
     for kernel in &request.kernels {
         let name = names::module(&kernel.signature.name);
@@ -265,14 +298,6 @@ fn modules(request: &Request) -> Result<Vec<Module<'_>>, Error> {
                 second: kernel.signature.name.to_string(),
                 module: name.to_string(),
             });
-        }
-        for Artifact { file, .. } in kernel.images.iter().flat_map(Image::artifacts) {
-            if file.is_empty() || file == "." || file == ".." || file.contains(['/', '\\', '\0']) {
-                return Err(Error::ArtifactFile {
-                    kernel: kernel.signature.name.to_string(),
-                    file: file.clone(),
-                });
-            }
         }
         modules.push(Module {
             kernel,

@@ -2,15 +2,15 @@
 
 use std::sync::LazyLock;
 
-use npu_runtime::{Direction, Kind, Shape};
+use npu_runtime::{Kind, Shape};
 use serde::Serialize;
 use tera::{Context, Tera};
 
 use super::api::{Form, Parameter};
+use super::images::{self, File};
 use super::layout::{self, Expr};
+use super::methods::{self, Method};
 use super::{Error, Image, Locate, Module, TEMPLATE, docs, text};
-
-const RESULT: &str = "::core::result::Result<(), ::npu_runtime::Error>";
 
 static TERA: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
     let mut tera = Tera::default();
@@ -26,7 +26,8 @@ pub(super) fn render(modules: &[Module<'_>], locate: Locate) -> Result<String, E
     let tera = TERA.as_ref().map_err(|reason| template(reason.clone()))?;
     let modules: Vec<_> = modules
         .iter()
-        .map(|module| View::new(module, locate))
+        .zip(images::files(modules))
+        .map(|(module, files)| View::new(module, &files, locate))
         .collect();
     let mut context = Context::new();
     context.insert("modules", &modules);
@@ -50,18 +51,30 @@ struct View {
     name: String,
     kernel: String,
     kernel_code: String,
-    target_code: String,
+    /// Where the images run.
+    compiled: Vec<String>,
+    /// Empty if there are no images.
     key: String,
     fence: String,
     table: Vec<String>,
     name_constant: String,
-    target: String,
-    artifact: String,
-    digest: Vec<String>,
-    embedded: Option<String>,
+    /// The constant that lists the files.
+    files: String,
+    /// Whether the files are embedded, here or in another kernel's module.
+    embeds: bool,
+    /// The statics of those that are embedded here.
+    embedded: Vec<String>,
+    /// The embedded files as artifacts.
+    artifacts: String,
+    /// The pattern that takes them apart, and the images that are made of them.
+    pattern: String,
+    images: String,
+    file_count: usize,
     count: usize,
     parameters: String,
     grid: bool,
+    /// The only grids that run on an NPU, if there is an image for one.
+    frozen: Option<String>,
     alias_bool: bool,
     /// Only where the arguments are the fields of a struct.
     fields: Option<Vec<Field>>,
@@ -72,10 +85,11 @@ struct View {
     /// Whether it is `Copy`.
     copy: bool,
     arguments: Vec<String>,
-    launch: String,
+    /// Whether it may have external variables; a stub stands in for a kernel that may.
+    variables: bool,
+    launch: Method,
+    bind: Method,
     unpack: Option<String>,
-    body: String,
-    trial: String,
 }
 
 /// A field of the struct of arguments.
@@ -86,23 +100,23 @@ struct Field {
 }
 
 impl View {
-    fn new(module: &Module<'_>, locate: Locate) -> Self {
+    fn new(module: &Module<'_>, files: &[File<'_>], locate: Locate) -> Self {
         let Module { kernel, name, api } = module;
         let signature = &kernel.signature;
         let table = docs::table(&api.parameters);
-        let artifact = kernel.images.iter().flat_map(Image::artifacts).next();
-        let digest = artifact.map(|artifact| *artifact.digest.as_bytes());
-        let digest = digest.unwrap_or_default();
-        let target = kernel.images.first().map_or("", Image::target);
-        let digest: Vec<String> = digest.iter().map(|byte| format!("{byte:#04x}")).collect();
-        let artifact = text::literal(artifact.map_or("", |artifact| &artifact.file));
         let is_struct = api.form == Form::Struct;
+        let is_stub = kernel.images.is_empty();
+        let embeds = locate == Locate::Embed;
         Self {
             name: name.to_string(),
             kernel: text::line(&signature.name),
             kernel_code: text::code(&signature.name),
-            target_code: text::code(target),
-            key: kernel.key.to_string(),
+            compiled: kernel.images.iter().map(images::description).collect(),
+            key: if is_stub {
+                String::new()
+            } else {
+                kernel.key.to_string()
+            },
             fence: text::fence(table.iter().map(String::as_str)),
             table,
             name_constant: layout::constant(
@@ -110,35 +124,30 @@ impl View {
                 "pub const NAME: &str",
                 &text::literal(&signature.name),
             ),
-            target: text::literal(target),
-            embedded: (locate == Locate::Embed).then(|| embedded(&artifact)),
-            artifact,
-            digest: layout::fill(8, &digest),
+            files: images::list(files),
+            embeds,
+            embedded: match embeds {
+                true => images::embedded(files),
+                false => Vec::new(),
+            },
+            artifacts: images::artifacts(files),
+            pattern: images::pattern(files),
+            images: images::array(&kernel.images, files),
+            file_count: files.len(),
             count: api.parameters.len(),
             parameters: parameters(&api.parameters),
             grid: signature.grid,
+            frozen: images::frozen_grids(&kernel.images),
             alias_bool: api.alias_bool,
             fields: is_struct.then(|| fields(&api.parameters)),
-            borrows: borrows(&api.parameters),
+            borrows: api.borrows(),
             moves: api.parameters.iter().any(is_written),
             copy: may_be_copied(&api.parameters),
             arguments: docs::arguments(&api.parameters),
-            launch: launch(module),
-            unpack: is_struct.then(|| unpack(&api.parameters)),
-            body: body(module),
-            trial: trial(module),
-        }
-    }
-}
-
-fn embedded(artifact: &str) -> String {
-    let head = "static EMBEDDED: &Aligned<[u8]>";
-    let bytes = Expr::call("*::core::include_bytes!", [Expr::atom(artifact)]);
-    match Expr::call("&Aligned", [bytes]).on_one_line() {
-        Some(value) => layout::constant(4, head, &value),
-        // A macro's only argument gets no comma, unlike a call's.
-        None => {
-            format!("    {head} = &Aligned(*::core::include_bytes!(\n        {artifact}\n    ));")
+            variables: is_stub || kernel.images.iter().any(is_hsaco),
+            launch: methods::launch(api),
+            bind: methods::bind(api),
+            unpack: is_struct.then(|| methods::unpack(api)),
         }
     }
 }
@@ -213,35 +222,8 @@ fn fields(parameters: &[Parameter<'_>]) -> Vec<Field> {
     fields
 }
 
-/// The head of `launch`.
-fn launch(module: &Module<'_>) -> String {
-    let api = &module.api;
-    let mut parameters = vec!["&self".to_owned()];
-    if api.signature.grid {
-        let grid = "grid: impl ::core::convert::Into<::npu_runtime::Grid>";
-        parameters.push(grid.to_owned());
-    }
-    match api.form {
-        Form::List => {
-            for parameter in &api.parameters {
-                parameters.push(parameter.declaration());
-                if let Some((shape, rank)) = &parameter.shape {
-                    parameters.push(format!("{shape}: [usize; {rank}]"));
-                }
-            }
-        }
-        Form::Struct if borrows(&api.parameters) => {
-            parameters.push("arguments: Arguments<'_>".to_owned());
-        }
-        Form::Struct => parameters.push("arguments: Arguments".to_owned()),
-    }
-    layout::function(8, "pub fn launch", &parameters, RESULT)
-}
-
-fn borrows(parameters: &[Parameter<'_>]) -> bool {
-    parameters
-        .iter()
-        .any(|parameter| parameter.memory().is_some())
+fn is_hsaco(image: &Image) -> bool {
+    matches!(image, Image::Hsaco { .. })
 }
 
 fn is_written(parameter: &Parameter<'_>) -> bool {
@@ -259,71 +241,4 @@ fn may_be_copied(parameters: &[Parameter<'_>]) -> bool {
     };
     let bytes: usize = parameters.iter().map(bytes).sum();
     bytes <= MOST_BYTES && !parameters.iter().any(is_written)
-}
-
-/// The pattern that takes the struct of arguments apart.
-fn unpack(parameters: &[Parameter<'_>]) -> String {
-    let mut pattern = "            let Arguments {\n".to_owned();
-    for parameter in parameters {
-        pattern.push_str(&format!("                {},\n", parameter.name));
-        if let Some((shape, _)) = &parameter.shape {
-            pattern.push_str(&format!("                {shape},\n"));
-        }
-    }
-    pattern + "            } = "
-}
-
-/// The call that `launch` comes down to.
-fn body(module: &Module<'_>) -> String {
-    let api = &module.api;
-    let argument = |parameter: &Parameter<'_>| {
-        let (name, path) = (&parameter.name, parameter.rust.path);
-        let head = match parameter.memory() {
-            None => "::npu_runtime::Arg::scalar".to_owned(),
-            Some((_, _, Direction::In)) => format!("::npu_runtime::Arg::input::<{path}>"),
-            Some(_) => format!("::npu_runtime::Arg::output::<{path}>"),
-        };
-        let argument = Expr::call(head, [Expr::atom(name.to_string())]);
-        match &parameter.shape {
-            None => argument,
-            Some((shape, _)) => {
-                let shape = Expr::atom(format!("&{shape}"));
-                Expr::call("::npu_runtime::Arg::with_shape", [argument, shape])
-            }
-        }
-    };
-    let grid = match api.signature.grid {
-        true => "grid.into()",
-        false => "::npu_runtime::Grid::ONE",
-    };
-    let arguments = api.parameters.iter().map(argument).collect();
-    let arguments = [Expr::atom(grid), Expr::Array("&mut ", arguments)];
-    Expr::Method("self.0", ".launch", arguments.into()).lay_out(12, "", "")
-}
-
-/// A launch with empty arguments, so that an unused `launch` is no dead code.
-fn trial(module: &Module<'_>) -> String {
-    let api = &module.api;
-    let mut values: Vec<(String, Expr)> = Vec::new();
-    for parameter in &api.parameters {
-        let path = parameter.rust.path;
-        let value = match parameter.memory() {
-            None => parameter.rust.zero.to_owned(),
-            Some((_, _, Direction::In)) => format!("&::std::vec::Vec::<{path}>::new()"),
-            Some(_) => format!("&mut ::std::vec::Vec::<{path}>::new()"),
-        };
-        values.push((parameter.name.to_string(), Expr::Atom(value)));
-        if let Some((shape, rank)) = &parameter.shape {
-            values.push((shape.to_string(), Expr::Atom(format!("[0; {rank}]"))));
-        }
-    }
-    let mut arguments = vec![Expr::atom("kernel")];
-    if api.signature.grid {
-        arguments.push(Expr::atom("::npu_runtime::Grid::ONE"));
-    }
-    match api.form {
-        Form::List => arguments.extend(values.into_iter().map(|(_, value)| value)),
-        Form::Struct => arguments.push(Expr::Struct("Arguments", values)),
-    }
-    Expr::call("Kernel::launch", arguments).lay_out(8, "let _ = ", ";")
 }

@@ -19,9 +19,9 @@ use crate::store::{Artifact, Ensured, Outcome};
 pub struct Build {
     /// The MLIR file, as it was given.
     pub source: PathBuf,
-    /// What it was built for.
+    /// What it was built for, if for several things the first of them.
     pub target: Target,
-    /// What loads it.
+    /// What loads that.
     pub runtime: Runtime,
     /// The kernels in it.
     pub kernels: Vec<BuiltKernel>,
@@ -40,10 +40,11 @@ pub struct BuiltKernel {
     pub signature: Signature,
     /// The key of the step that made its artifact.
     pub key: Digest,
-    /// What a device loads; `None` for a PDI, which is for other runtimes than ours.
-    pub image: Option<Image>,
-    /// The files that it consists of, under their names beside the launcher. Several kernels may
-    /// have a file in common.
+    /// What a device loads: one for each target and runtime, and none for a PDI, which is for
+    /// other runtimes than ours.
+    pub images: Vec<Image>,
+    /// The files that these consist of, in their order, under their names beside the launcher.
+    /// Several kernels may have a file in common.
     pub files: Vec<(String, Artifact)>,
 }
 
@@ -76,7 +77,7 @@ impl Build {
         device: &Device,
         kernel: &BuiltKernel,
     ) -> Result<Kernel, npu_runtime::Error> {
-        let images: Vec<_> = kernel.loadable().into_iter().collect();
+        let images = kernel.loadable();
         Kernel::load(device, &images, kernel.signature.clone())
     }
 
@@ -183,38 +184,44 @@ fn write(artifact: &Artifact, path: &Path) -> Result<(), BuildError> {
 }
 
 impl BuiltKernel {
-    /// What the runtime loads: the image with its files where they are now.
-    fn loadable(&self) -> Option<npu_runtime::Image> {
+    /// What the runtime loads: the images with their files where they are now.
+    #[must_use]
+    pub fn loadable(&self) -> Vec<npu_runtime::Image> {
         let mut files = self.files.iter().map(|(_, artifact)| {
             let digest = *artifact.digest.as_bytes();
             npu_runtime::Artifact::file(&artifact.path, digest)
         });
-        let first = files.next()?;
-        Some(match self.image.as_ref()? {
-            Image::Object { .. } => npu_runtime::Image::Object(first),
-            Image::Hsaco {
-                kernel, compiled, ..
-            } => npu_runtime::Image::Hsaco {
-                hsaco: first,
-                kernel: kernel.clone().into(),
-                compiled: compiled_for(compiled)?,
-            },
-            Image::FullElf {
-                kernel, compiled, ..
-            } => npu_runtime::Image::FullElf {
-                elf: first,
-                kernel: kernel.clone().into(),
-                compiled: compiled_for(compiled)?,
-            },
-            Image::Xclbin {
-                kernel, compiled, ..
-            } => npu_runtime::Image::Xclbin {
-                xclbin: first,
-                insts: files.next()?,
-                kernel: kernel.clone().into(),
-                compiled: compiled_for(compiled)?,
-            },
-        })
+        let images = self.images.iter();
+        images
+            .filter_map(|image| {
+                let first = files.next()?;
+                Some(match image {
+                    Image::Object { .. } => npu_runtime::Image::Object(first),
+                    Image::Hsaco {
+                        kernel, compiled, ..
+                    } => npu_runtime::Image::Hsaco {
+                        hsaco: first,
+                        kernel: kernel.clone().into(),
+                        compiled: compiled_for(compiled)?,
+                    },
+                    Image::FullElf {
+                        kernel, compiled, ..
+                    } => npu_runtime::Image::FullElf {
+                        elf: first,
+                        kernel: kernel.clone().into(),
+                        compiled: compiled_for(compiled)?,
+                    },
+                    Image::Xclbin {
+                        kernel, compiled, ..
+                    } => npu_runtime::Image::Xclbin {
+                        xclbin: first,
+                        insts: files.next()?,
+                        kernel: kernel.clone().into(),
+                        compiled: compiled_for(compiled)?,
+                    },
+                })
+            })
+            .collect()
     }
 }
 

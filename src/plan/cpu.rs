@@ -68,12 +68,12 @@ impl Route {
             BuiltKernel {
                 signature: kernel.signature.clone(),
                 key: compiled.key,
-                image: Some(Image::Object {
+                images: vec![Image::Object {
                     object: launcher::Artifact {
                         file: name.clone(),
                         digest: artifact.digest,
                     },
-                }),
+                }],
                 files: vec![(name, artifact.clone())],
             }
         });

@@ -117,6 +117,9 @@ pub enum KernelError {
          xclbin, whose columns it needs; use --format auto"
     )]
     PdiForHsa,
+    /// Variants that don't fit into one launcher.
+    #[error("its targets give it different signatures, so that no launcher has them all")]
+    OtherSignature,
     /// There is nothing to build.
     #[error("there is no kernel to build")]
     NoKernel,
@@ -137,6 +140,9 @@ pub enum KernelError {
     /// A grid for a kernel that has its own.
     #[error("--grid is for linalg-level kernels; at the {0} level it is part of the text")]
     GridInText(Level),
+    /// A choice that can't be understood.
+    #[error("{0}")]
+    Choice(String),
     /// A file that the tools are to read.
     #[error(transparent)]
     File(#[from] FileError),

@@ -83,7 +83,12 @@ pub(super) struct Files {
 
 impl Files {
     fn add(&mut self, input: Input, path: PathBuf) -> Result<(), FileError> {
-        let known = self.inputs.iter().position(|it| it.name == input.name);
+        // A name can't be a file's and a directory's, either.
+        let meets = |it: &Input| {
+            let (one, other) = (Path::new(&*it.name), Path::new(&*input.name));
+            one.starts_with(other) || other.starts_with(one)
+        };
+        let known = self.inputs.iter().position(meets);
         if let Some(first) = known.and_then(|index| self.paths.get(index)) {
             if *first == path {
                 return Ok(());
@@ -142,7 +147,8 @@ fn add(
     name: String,
     path: PathBuf,
 ) -> Result<(), FileError> {
-    if name == npu::SOURCE || name.is_empty() || name.starts_with(OURS.trim_end_matches('/')) {
+    let first = name.split('/').next().unwrap_or_default();
+    if name.is_empty() || [npu::SOURCE, OURS.trim_end_matches('/')].contains(&first) {
         return Err(FileError::Reserved { name, path });
     }
     let bytes = read(what, &path)?;

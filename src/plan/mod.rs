@@ -21,7 +21,7 @@ pub use error::{BuildError, KernelError};
 pub use files::FileError;
 pub use prepared::{Prepared, Understood};
 use remembered::{MAX_SOURCE, Plan, Planned, Route};
-pub use request::Request;
+pub use request::{Request, Variant};
 
 use crate::config::{CachePlace, Settings};
 use crate::interrupt::Interrupt;
@@ -203,19 +203,26 @@ impl Session {
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
         let started = Instant::now();
-        let plan = self.plan(request, observe)?;
         let mut steps = Vec::new();
         let mut ensure = |step: &Keyed| {
             let ensured = (self.store).ensure(step, request.refresh, &self.runner, observe)?;
             steps.push(ensured.clone());
             Ok::<_, BuildError>(ensured)
         };
-        let kernels = match &plan.route {
-            Route::Cpu(cpu) => cpu.build(&plan.prepared, &mut ensure)?,
-            Route::Npu(npu) => npu.build(request, &mut ensure)?,
-        };
+        let mut kernels = Vec::new();
+        let mut first = None;
+        for variant in request.variants() {
+            let plan = self.plan(&variant, observe)?;
+            let built = match &plan.route {
+                Route::Cpu(cpu) => cpu.build(&plan.prepared, &mut ensure)?,
+                Route::Npu(npu) => npu.build(&variant, &mut ensure)?,
+            };
+            merge(&mut kernels, built).map_err(|error| error.at(&request.kernel))?;
+            first.get_or_insert(plan);
+        }
+        let plan = first.ok_or_else(|| KernelError::NoKernel.at(&request.kernel))?;
         // What can't be launched has no launcher.
-        if kernels.iter().all(|kernel| kernel.image.is_some()) {
+        if kernels.iter().all(|kernel| !kernel.images.is_empty()) {
             let digests = kernels.iter().flat_map(|kernel| &kernel.files);
             let digests = digests.map(|(_, artifact)| artifact.digest);
             let launcher = plan.launcher.get_or_plan(digests, || {
@@ -310,6 +317,23 @@ impl Session {
     }
 }
 
+/// Adds what another variant of a file made to what the ones before it did.
+fn merge(kernels: &mut Vec<BuiltKernel>, built: Vec<BuiltKernel>) -> Result<(), KernelError> {
+    if kernels.is_empty() {
+        *kernels = built;
+        return Ok(());
+    }
+    let same = |(one, other): (&BuiltKernel, &BuiltKernel)| one.signature == other.signature;
+    if kernels.len() != built.len() || !kernels.iter().zip(&built).all(same) {
+        return Err(KernelError::OtherSignature);
+    }
+    for (kernel, variant) in kernels.iter_mut().zip(built) {
+        kernel.images.extend(variant.images);
+        kernel.files.extend(variant.files);
+    }
+    Ok(())
+}
+
 /// What messages call the kernels of a file.
 fn subject(prepared: &Prepared) -> String {
     let kernels = prepared.understood.kernels.iter();
@@ -332,7 +356,7 @@ fn launcher_request(kernels: &[BuiltKernel]) -> launcher::Request {
     let kernels = kernels.iter().map(|kernel| launcher::Kernel {
         signature: kernel.signature.clone(),
         key: kernel.key,
-        images: kernel.image.iter().cloned().collect(),
+        images: kernel.images.clone(),
     });
     launcher::Request {
         kernels: kernels.collect(),

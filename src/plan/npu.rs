@@ -63,8 +63,8 @@ pub(super) fn route(
         return Err(KernelError::NoKernel);
     }
     let module = &understood.module;
-    let mut kernels = understood.kernels.clone();
-    let grid = settle_grid(module.level, &mut kernels, request)?;
+    let kernels = understood.kernels.clone();
+    let grid = settle_grid(module.level, &kernels, request)?;
     let script = match &request.npu.transform {
         Some(path) if module.level == Level::Linalg => files::transform(path)?,
         _ => Files::default(),
@@ -100,30 +100,23 @@ pub(super) fn route(
         compile: Planned::default(),
         pack: Planned::default(),
     });
-    // What can't be compiled is refused before it is lowered.
+    // What can't be compiled or packed is refused before it is lowered.
     route.files = route.compile_step(route.source.clone())?.files;
+    if runtime == Runtime::Hsa {
+        route.packer()?;
+    }
     Ok(route)
 }
 
-/// The grid that is compiled in. Only linalg-level kernels are lowered here; at the AIR level it
-/// has become part of the text, and what is left of it in the signature is nobody's to give.
+/// The grid that is compiled in: that of a linalg-level kernel, which is lowered here.
 fn settle_grid(
     level: Level,
-    kernels: &mut [Kernel],
+    kernels: &[Kernel],
     request: &Request,
 ) -> Result<Option<[u32; 3]>, KernelError> {
-    let given = request.npu.grid;
-    if level != Level::Linalg {
-        for kernel in kernels {
-            kernel.signature.grid = false;
-        }
-        return match given {
-            Some(_) => Err(KernelError::GridInText(level)),
-            None => Ok(None),
-        };
-    }
     let has_grid = kernels.iter().any(|kernel| kernel.signature.grid);
-    match (has_grid, given) {
+    match (has_grid, request.npu.grid) {
+        (_, Some(_)) if level != Level::Linalg => Err(KernelError::GridInText(level)),
         (true, Some(grid)) => Ok(Some(grid.0)),
         (true, None) => Err(KernelError::NoGrid),
         (false, Some(_)) => Err(KernelError::NoGridArguments),
@@ -152,7 +145,9 @@ impl Route {
     }
 
     fn lower_step(&self) -> Result<Step, KernelError> {
+        let kernel = self.kernels.first().ok_or(KernelError::NoKernel)?;
         Ok(npu::lower(&Lowering {
+            function: &kernel.symbol,
             subject: &self.subject,
             file: &self.file,
             target: self.target.name(),
@@ -269,7 +264,7 @@ impl Route {
     }
 
     fn packer(&self) -> Result<Packer<'_>, KernelError> {
-        Ok(self.tools.packer()?)
+        Ok(self.tools.packer(self.format)?)
     }
 
     fn target(&self) -> Compiled {
@@ -291,11 +286,11 @@ impl Route {
             signature: kernel.signature.clone(),
             key: packed.key,
             files: vec![(hsaco.file.clone(), artifact.clone())],
-            image: Some(Image::Hsaco {
+            images: vec![Image::Hsaco {
                 hsaco,
                 kernel: files.name.clone(),
                 compiled: self.target(),
-            }),
+            }],
         })
     }
 
@@ -332,7 +327,7 @@ impl Route {
         Some(BuiltKernel {
             signature: kernel.signature.clone(),
             key: compiled.key,
-            image,
+            images: image.into_iter().collect(),
             files: built,
         })
     }

@@ -10,7 +10,7 @@ use npu_runtime::{Direction, Kind, Parameter, Runtime, Signature};
 use super::request::settle_runtime;
 use super::{BuildError, KernelError, Request};
 use crate::kernel::canonical::Canonical;
-use crate::kernel::{Kernel, Module, Target, triton};
+use crate::kernel::{Kernel, Level, Module, Target, triton};
 
 /// No kernel in MLIR is anywhere near this size; what is larger is something else.
 const SOURCE_LIMIT: u64 = 256 << 20;
@@ -83,6 +83,12 @@ impl Understood {
         check_assembly(&text.text)?;
         let selected = module.select(request.entry.as_deref())?;
         let mut kernels: Vec<_> = selected.into_iter().cloned().collect();
+        if module.level != Level::Linalg {
+            // It has become part of the text; what is left of it in the signature is nobody's to give.
+            kernels
+                .iter_mut()
+                .for_each(|kernel| kernel.signature.grid = false);
+        }
         let mut doubts = Vec::new();
         // The user's word on a kernel's arguments, if there is one, beats what was inferred.
         let is_told = request.signature.is_some() || !request.directions.is_empty();

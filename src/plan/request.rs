@@ -1,5 +1,6 @@
 //! What is asked of a build, and what of it the settings fill in.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use npu_runtime::{Direction, Runtime};
@@ -19,6 +20,9 @@ pub struct Request {
     pub target: Option<Target>,
     /// What loads it; xrt for an NPU if not given.
     pub runtime: Option<Runtime>,
+    /// What else it is built for: a launcher with several images takes the one that fits the
+    /// device.
+    pub also: Vec<Variant>,
     /// What it is packaged as for an NPU; the target's best if not given.
     pub format: Option<Package>,
     /// Which function is the kernel, if the file has several.
@@ -37,7 +41,42 @@ pub struct Request {
     pub refresh: bool,
 }
 
+/// A target and what loads what is built for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// The target; that of the request if not given.
+    pub target: Option<Target>,
+    /// The runtime; xrt for an NPU if not given.
+    pub runtime: Option<Runtime>,
+}
+
 impl Request {
+    /// The requests that this one is made of, each for one target and runtime.
+    pub(super) fn variants(&self) -> Vec<Cow<'_, Self>> {
+        if self.also.is_empty() {
+            return vec![Cow::Borrowed(self)];
+        }
+        let first = (self.target, self.runtime);
+        let others = self.also.iter();
+        let all = std::iter::once(first)
+            .chain(others.map(|variant| (variant.target.or(self.target), variant.runtime)));
+        let variant = |(target, runtime)| {
+            let mut request = Self {
+                target,
+                runtime,
+                also: Vec::new(),
+                ..self.clone()
+            };
+            // What is said of an NPU is said of those variants that are for one.
+            if target == Some(Target::Cpu) {
+                request.npu = NpuChoices::default();
+                request.format = None;
+            }
+            Cow::Owned(request)
+        };
+        all.map(variant).collect()
+    }
+
     /// A request for `kernel` with nothing but defaults.
     #[must_use]
     pub fn new(kernel: impl Into<PathBuf>) -> Self {

@@ -16,12 +16,18 @@ use crate::hsaco::section::Section;
 use crate::hsaco::verdict::{Agent, Reader, Verdict, verdicts};
 use crate::hsaco::xclbin::Xclbin;
 use crate::hsaco::{Arch, pdi};
+use crate::kernel::Module;
 
 /// What the content of an output is checked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Text in UTF-8.
     Text,
+    /// MLIR, from its first bracket to its last.
+    Mlir {
+        /// The function that it must define, if it must.
+        function: Option<String>,
+    },
     /// A shared object that this machine can load.
     SharedObject,
     /// An instruction stream, as long as it says, for this architecture.
@@ -76,6 +82,7 @@ impl Check {
     pub fn content(&self, bytes: &[u8], directory: &Path) -> Result<(), String> {
         match self {
             Self::Text => told(std::str::from_utf8(bytes)).map(drop),
+            Self::Mlir { function } => mlir(bytes, function.as_deref()),
             Self::SharedObject => told(npu_runtime::check_cpu_object(bytes)),
             Self::Insts { arch } => told(Insts::parse_for(bytes, *arch)).map(drop),
             Self::Pdi => told(pdi::validate(bytes)),
@@ -102,6 +109,15 @@ fn told<T>(result: Result<T, impl ToString>) -> Result<T, String> {
     result.map_err(|fault| fault.to_string())
 }
 
+fn mlir(bytes: &[u8], function: Option<&str>) -> Result<(), String> {
+    let module = told(Module::scan(bytes))?;
+    let is_missing = |name: &&str| module.defined.iter().all(|defined| defined != name);
+    match function.filter(is_missing) {
+        Some(name) => Err(format!("it does not define the function '{name}'")),
+        None => Ok(()),
+    }
+}
+
 fn xclbin(bytes: &[u8], columns: u32, kernel: &str) -> Result<(), String> {
     let xclbin = told(Xclbin::parse(bytes))?;
     let partition = told(xclbin.partition())?;
@@ -110,6 +126,9 @@ fn xclbin(bytes: &[u8], columns: u32, kernel: &str) -> Result<(), String> {
         return Err(format!(
             "its partition has {found} columns, and it was compiled for {columns}"
         ));
+    }
+    for pdi in &partition.pdis {
+        told(pdi::validate(pdi.image))?;
     }
     let names = told(xclbin.kernel_names())?;
     if names.contains(&kernel.as_bytes()) {
@@ -151,6 +170,9 @@ fn full_elf(
                 "its kernel '{name}' takes {arguments} buffers, and the MLIR says {}",
                 wanted.buffers
             ));
+        }
+        for site in &kernel.pdis {
+            told(pdi::validate(site.image))?;
         }
         names.push(name);
     }

@@ -318,11 +318,12 @@ impl Output {
 }
 
 impl Step {
-    /// The user's file that the commands know as `name`, so that a command line can be tried again.
+    /// The file that the commands know as `name`, so that a command line can be tried again.
     fn place_of(&self, name: &OsStr) -> Option<&Path> {
         let mut inputs = self.inputs.iter();
         let input = inputs.find(|input| name == OsStr::new(&*input.name))?;
-        input.origin.as_ref().map(|origin| origin.path.as_path())
+        let origin = input.origin.as_ref().map(|origin| origin.path.as_path());
+        origin.or_else(|| input.path())
     }
 
     /// Everything that can change the outputs.

@@ -1,7 +1,8 @@
 //! What a tool printed, told in terms of the user's files.
 //!
 //! A tool reads a staged copy without comments and locations, under a name of ours. Whoever reads
-//! its diagnostics knows neither that name nor those lines.
+//! its diagnostics knows neither that name nor those lines. What an earlier step made is told by
+//! where it is kept.
 
 use super::Input;
 
@@ -10,8 +11,14 @@ use super::Input;
 pub(super) fn retell(text: &str, inputs: &[Input]) -> String {
     let mut told = text.to_owned();
     for input in inputs {
-        let Some(origin) = &input.origin else {
-            continue;
+        let place = match (&input.origin, input.path()) {
+            (Some(origin), _) => origin.path.display(),
+            (None, Some(path)) => path.display(),
+            (None, None) => continue,
+        };
+        let original = |line| match &input.origin {
+            Some(origin) => origin.text.original_line(line),
+            None => line,
         };
         let mut result = String::with_capacity(told.len());
         let mut rest = told.as_str();
@@ -33,11 +40,7 @@ pub(super) fn retell(text: &str, inputs: &[Input]) -> String {
                 result.push_str(&input.name);
                 continue;
             };
-            result.push_str(&format!(
-                "{}{quote}:{}",
-                origin.path.display(),
-                origin.text.original_line(line)
-            ));
+            result.push_str(&format!("{place}{quote}:{}", original(line)));
             rest = after;
         }
         result.push_str(rest);
@@ -117,6 +120,19 @@ mod tests {
         ] {
             assert_eq!(told(said), said);
         }
+    }
+
+    #[test]
+    fn what_an_earlier_step_made_is_told_by_its_place() {
+        let path = std::path::Path::new("/cache/kernel.air.mlir");
+        let inputs = [Input::made(
+            "kernel.mlir",
+            path,
+            0,
+            crate::digest::Digest::of(""),
+        )];
+        let told = retell("kernel.mlir:3:5: error: no", &inputs);
+        assert_eq!(told, "/cache/kernel.air.mlir:3:5: error: no");
     }
 
     proptest! {

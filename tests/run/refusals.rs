@@ -96,6 +96,12 @@ fn arguments_that_are_missing_unknown_or_given_twice() {
     );
     refuses(&scene, &format!("{both} --entry other"), &["other"]);
     refuses(&scene, &format!("{both} --launches 0"), &["--launches"]);
+    refuses(&scene, &format!("{both} --target npu2"), &["one --target"]);
+    refuses(
+        &scene,
+        &format!("{both} --runtime cpu,hsa"),
+        &["one --runtime"],
+    );
 }
 
 #[test]

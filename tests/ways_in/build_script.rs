@@ -71,6 +71,8 @@ fn cargo_is_told_every_input_and_no_path_that_is_not_there() {
             "AIE_OBJCOPY_PATH",
             "AIE_XCLBINUTIL",
             "AIE_XCLBINUTIL_PATH",
+            "AIR_TRANSFORM_TILING_SCRIPT",
+            "CXX",
             "DOCS_RS",
             "HOME",
             "LLVM_BINARY_DIR",
@@ -80,6 +82,8 @@ fn cargo_is_told_every_input_and_no_path_that_is_not_there() {
             "NPU_BUILD_AIE",
             "NPU_BUILD_AIR",
             "NPU_BUILD_CACHE_DIR",
+            "NPU_BUILD_CXX",
+            "NPU_BUILD_FORMAT",
             "NPU_BUILD_HSACO_PACKER",
             "NPU_BUILD_JOBS",
             "NPU_BUILD_LLVM",
@@ -87,9 +91,11 @@ fn cargo_is_told_every_input_and_no_path_that_is_not_there() {
             "NPU_BUILD_NO_CACHE",
             "NPU_BUILD_PEANO",
             "NPU_BUILD_PYTHON",
+            "NPU_BUILD_RUNTIME",
             "NPU_BUILD_SHARED_CACHE",
             "NPU_BUILD_TARGET",
             "NPU_BUILD_TIMEOUT",
+            "NPU_BUILD_TRANSFORM",
             "NPU_BUILD_XRT",
             "PATH",
             "PEANO_INSTALL_DIR",
@@ -408,4 +414,31 @@ fn outside_of_cargo_it_says_so() {
         format!("{error:?}").contains("is not set: this function is for build scripts"),
         "{error:?}"
     );
+}
+
+#[test]
+fn recorded_launches_run_in_order_and_more_than_once() {
+    let package = Package::with_build_script("way-in-chain", "");
+    package.write(
+        "src/main.rs",
+        "#![forbid(unsafe_code)]
+         include!(concat!(env!(\"OUT_DIR\"), \"/shift.rs\"));
+         fn main() -> Result<(), npu_runtime::Error> {
+             let device = npu_runtime::Device::open(npu_runtime::Runtime::Cpu)?;
+             let kernel = shift::Kernel::load(&device)?;
+             let mut buffer = device.buffer_from(&[1, 2, 3])?;
+             let mut slice = [7];
+             let shared = buffer.share();
+             let mut chain = npu_runtime::Chain::new(&device);
+             for _ in 0..3 {
+                 chain.push(kernel.bind(shared)?)?;
+             }
+             chain.push(kernel.bind(&mut slice)?)?;
+             chain.run()?;
+             chain.run()?;
+             println!(\"{:?} {slice:?}\", &buffer[..]);
+             Ok(())
+         }\n",
+    );
+    assert_eq!(package.build().result(&package), "[61, 62, 63] [27]\n");
 }

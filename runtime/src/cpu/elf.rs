@@ -36,7 +36,7 @@ const PT_DYNAMIC: u32 = 2;
 pub(super) fn check(bytes: &[u8]) -> Result<(), ArtifactFault> {
     let file = File(bytes);
     if bytes.is_empty() {
-        return Err(ArtifactFault::Stub);
+        return Err(ArtifactFault::Empty);
     }
     if !bytes.starts_with(b"\x7fELF") {
         return Err(ArtifactFault::NotElf);

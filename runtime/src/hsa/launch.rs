@@ -3,7 +3,8 @@
 
 use super::blocks::{Block, Purpose};
 use super::instance::Instance;
-use super::queue::{Argument, Dispatchable, Stopped};
+use super::kernarg::Argument;
+use super::queue::{Dispatchable, Stopped};
 use super::{Kernel, Loaded};
 use crate::arg::Place;
 use crate::chain::Launch;
@@ -45,8 +46,13 @@ pub(crate) fn run_chain(launches: &[Launch<'_>]) -> Result<(), (usize, Error)> {
     {
         let instance = &*first.device.instance;
         // What one of them wrote to an input is to be told from what the next one did.
-        let together = if instance.verify { 1 } else { TOGETHER };
-        let together = &rest[..together.min(rest.len())];
+        let most = if instance.verify { 1 } else { TOGETHER };
+        let by_itself = |launch: &&Launch<'_>| launch.copies_shared(|place| place == Place::Hsa);
+        let others = rest
+            .iter()
+            .take(most)
+            .take_while(|launch| !by_itself(launch));
+        let together = &rest[..others.count().max(1)];
         run_together(instance, together).map_err(|(more, error)| (completed + more, error))?;
         completed += together.len();
     }

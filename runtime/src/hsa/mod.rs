@@ -12,6 +12,7 @@ mod blocks;
 mod executable;
 mod find;
 mod instance;
+mod kernarg;
 mod launch;
 mod packet;
 mod queue;

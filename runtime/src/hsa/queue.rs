@@ -5,6 +5,7 @@
 //! calling thread: when the doorbell's store returns, all of it is done, or the queue is suspended
 //! for ever and its callback has been told why.
 
+use super::kernarg::{Argument, Arguments};
 use super::packet::Packet;
 use super::result::{Failure, Rocr};
 use super::section::Form;
@@ -18,13 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The only size that AIE queues have.
-const SIZE: u64 = 64;
+pub(super) const SIZE: u64 = 64;
 /// Packets to a doorbell; the firmware takes chains of up to 40.
 const BATCH: u64 = 32;
 /// PDIs that a queue's hardware context has places for.
 const PDIS: u32 = 32;
-/// Bytes of arguments that each packet has a place for, at first.
-const ARGUMENTS: usize = 256;
+/// As many arguments has each packet a place for, at first.
+const ARGUMENTS: usize = 16;
 /// A completion that does not come for so long does not come at all: the driver gives up on a
 /// device after a few seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,13 +36,6 @@ pub(super) struct Dispatchable {
     pub(super) form: Form,
     /// The queue that has a place for its PDI, by number; 0 if none.
     pub(super) placed: AtomicU64,
-}
-
-/// An argument as the device sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Argument {
-    pub(super) address: u64,
-    pub(super) bytes: u64,
 }
 
 /// Why a run ended early.
@@ -92,13 +86,6 @@ unsafe extern "C" fn on_error(status: Status, _: *mut sys::Queue, fault: *mut c_
     fault.0.store(u64::from(status), Ordering::Release);
 }
 
-/// Places for the arguments of each packet of the ring.
-struct Arguments {
-    base: *mut u8,
-    /// Bytes of one place.
-    stride: usize,
-}
-
 impl Queue {
     pub(super) fn new(
         rocr: &'static Rocr,
@@ -114,10 +101,7 @@ impl Queue {
             base: ptr::null_mut(),
             doorbell: sys::Signal::default(),
             done: sys::Signal::default(),
-            arguments: Arguments {
-                base: ptr::null_mut(),
-                stride: 0,
-            },
+            arguments: Arguments::NONE,
             fault: Box::new(Fault(AtomicU64::new(Fault::NONE))),
             number: 0,
             pdis: 0,
@@ -130,10 +114,8 @@ impl Queue {
         // What was made so far is given back by `drop`.
         queue.connect().map_err(failed)?;
         queue.done = rocr.signal_create().map_err(failed)?;
-        queue
-            .arguments
-            .grow(rocr, pool, ARGUMENTS)
-            .map_err(failed)?;
+        let room = queue.arguments.expect(rocr, pool, ARGUMENTS);
+        room.map_err(failed)?;
         Ok(queue)
     }
 
@@ -144,11 +126,7 @@ impl Queue {
 
     /// Makes room for kernels with `count` arguments.
     pub(super) fn expect_arguments(&mut self, pool: sys::Pool, count: u16) -> Result<(), Failure> {
-        let needed = usize::from(count) * size_of::<Argument>();
-        if needed <= self.arguments.stride {
-            return Ok(());
-        }
-        self.arguments.grow(self.rocr, pool, needed)
+        self.arguments.expect(self.rocr, pool, count.into())
     }
 
     /// Replaces ROCR's queue, which has room for no other PDI.
@@ -161,9 +139,15 @@ impl Queue {
             self.rocr
                 .queue_create(self.agent, SIZE as u32, on_error, fault)?
         };
+        self.raw = raw;
         // SAFETY: ROCR made it.
         let queue = unsafe { &*raw };
-        self.raw = raw;
+        if u64::from(queue.size) != SIZE {
+            return Err(Failure {
+                call: "hsa_queue_create",
+                status: sys::INVALID_QUEUE_CREATION,
+            });
+        }
         self.base = queue.base.cast();
         self.doorbell = queue.doorbell;
         self.number += 1;
@@ -270,23 +254,10 @@ impl Queue {
     #[inline]
     fn put(&mut self, index: u64, kernel: &Dispatchable, arguments: &[Argument]) {
         let slot = (index % SIZE) as usize;
-        let count = arguments.len();
-        debug_assert!(size_of_val(arguments) <= self.arguments.stride);
-        let kernarg = self
-            .arguments
-            .base
-            .wrapping_add(slot * self.arguments.stride);
-        let words = kernarg.cast::<u64>();
-        for (i, argument) in arguments.iter().enumerate() {
-            // SAFETY: `expect_arguments` made room for as many, no packet uses this place, and
-            // it is aligned as every allocation of the pool is.
-            unsafe {
-                words.add(i).write(argument.address);
-                words.add(count + i).write(argument.bytes);
-            }
-        }
-        let kernarg = kernarg.expose_provenance() as u64;
-        let packet = Packet::dispatch(kernel.object, kernarg, count as u16, self.done);
+        // SAFETY: no packet uses this place, and `expect_arguments` made it large enough.
+        let kernarg = unsafe { self.arguments.write(slot, arguments) };
+        let count = arguments.len() as u16;
+        let packet = Packet::dispatch(kernel.object, kernarg, count, self.done);
         // SAFETY: the ring has `SIZE` packets, and this one is not in use.
         unsafe { self.base.add(slot).write(packet) };
     }
@@ -380,25 +351,6 @@ struct Pending {
     first: u64,
     count: u64,
     form: Option<Form>,
-}
-
-impl Arguments {
-    /// Only while no packet is under way.
-    fn grow(&mut self, rocr: &Rocr, pool: sys::Pool, stride: usize) -> Result<(), Failure> {
-        let stride = stride.next_multiple_of(64);
-        let base = rocr.pool_allocate(pool, stride * SIZE as usize)?;
-        self.free(rocr);
-        *self = Self { base, stride };
-        Ok(())
-    }
-
-    fn free(&mut self, rocr: &Rocr) {
-        let base = std::mem::replace(&mut self.base, ptr::null_mut());
-        if !base.is_null() {
-            // SAFETY: no packet is under way, and it is forgotten.
-            unsafe { rocr.pool_free(base).ok() };
-        }
-    }
 }
 
 impl Drop for Queue {

@@ -34,7 +34,7 @@ pub(super) struct Entry<'a> {
 /// The kernels that `hsaco` has for `arch`, in the order of its table.
 pub(super) fn kernels<'a>(hsaco: &'a [u8], arch: &str) -> Result<Vec<Entry<'a>>, HsacoFault> {
     if hsaco.is_empty() {
-        return Err(HsacoFault::Stub);
+        return Err(HsacoFault::Empty);
     }
     let sections = sections(hsaco)?;
     let of_arch = sections.iter().find(|(name, _)| *name == arch);

@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_void};
 pub(super) type Status = u32;
 
 pub(super) const SUCCESS: Status = 0;
+pub(super) const INVALID_QUEUE_CREATION: Status = 0x1002;
 pub(super) const INVALID_ALLOCATION: Status = 0x1003;
 pub(super) const OUT_OF_RESOURCES: Status = 0x1008;
 pub(super) const INVALID_CODE_OBJECT: Status = 0x1010;

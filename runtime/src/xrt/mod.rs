@@ -331,7 +331,7 @@ fn load(
 fn check(bytes: &[u8], xclbin: bool) -> Result<(), ArtifactFault> {
     const PDI: &[u8] = b"\xdd\0\0\0\x44\x33\x22\x11";
     let fault = match bytes {
-        [] => return Err(ArtifactFault::Stub),
+        [] => return Err(ArtifactFault::Empty),
         _ if bytes.starts_with(PDI) => XrtFault::Pdi,
         _ if xclbin && !bytes.starts_with(b"xclbin2\0") => XrtFault::NotXclbin,
         _ if !xclbin && !bytes.starts_with(b"\x7fELF\x01\x01") => XrtFault::NotFullElf,
@@ -342,7 +342,7 @@ fn check(bytes: &[u8], xclbin: bool) -> Result<(), ArtifactFault> {
 
 fn check_insts(bytes: &[u8]) -> Result<(), ArtifactFault> {
     match bytes.len() {
-        0 => Err(ArtifactFault::Stub),
+        0 => Err(ArtifactFault::Empty),
         size if !size.is_multiple_of(4) => Err(ArtifactFault::Xrt(XrtFault::Insts { size })),
         _ => Ok(()),
     }

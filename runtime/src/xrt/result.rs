@@ -319,8 +319,8 @@ fn no_shim(path: PathBuf, origin: &'static str, reason: String) -> Error {
         runtime: Runtime::Xrt,
         library: "launch shim for XRT",
         candidates: vec![Candidate::new(path, origin, reason)],
-        advice: "`npu-build` compiles it where an XRT with its headers and a C++ compiler are, when \
-                 it builds a kernel with `--runtime xrt`; set NPU_RUNTIME_XRT_SHIM to that file, or \
-                 put it beside the program as libnpu_xrt_shim.so",
+        advice: "`npu-build shim` compiles it where an XRT with its headers and a C++ compiler are; \
+                 set NPU_RUNTIME_XRT_SHIM to that file, or put it beside the program as \
+                 libnpu_xrt_shim.so",
     }))
 }

@@ -37,6 +37,31 @@ fn launches_run_in_order_and_may_depend_on_each_other() {
     });
 }
 
+/// What is not the device's own memory is copied for each launch afresh.
+#[test]
+fn launches_may_depend_on_each_other_through_memory_of_another_device() {
+    alone(&[], || {
+        let device = device();
+        let kernel = add(&device);
+        let cpu = Device::open(Runtime::Cpu).unwrap();
+        let mut a = cpu.buffer_from(&[0; 1024]).unwrap();
+        let mut b = device.buffer_from(&[1; 1024]).unwrap();
+        let mut c = cpu.buffer_from(&[0; 1024]).unwrap();
+        let mut chain = Chain::new(&device);
+        {
+            let [a, b, c] = [a.share(), b.share(), c.share()];
+            for _ in 0..10 {
+                for launch in [[a, b, c], [b, c, a], [c, a, b]] {
+                    chain.push(sum(&kernel, launch)).unwrap();
+                }
+            }
+        }
+        chain.run().unwrap();
+        drop(chain);
+        assert_eq!(b[..], [1_346_269; 1024]);
+    });
+}
+
 #[test]
 fn ten_thousand_launches_ring_once_for_32() {
     alone(&[], || {

@@ -36,7 +36,7 @@ fn packed_with(columns: u32) -> Vec<u8> {
 fn what_is_no_hsaco_never_comes_to_rocr() {
     alone(&[], || {
         let _device = device();
-        assert_eq!(fault(vec![]), HsacoFault::Stub);
+        assert_eq!(fault(vec![]), HsacoFault::Empty);
         assert_eq!(fault(b"xclbin2\0".to_vec()), HsacoFault::NotElf);
         assert_eq!(
             fault(kernels::container(&[(".text", b"code".to_vec())])),

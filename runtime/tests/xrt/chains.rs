@@ -29,6 +29,25 @@ fn a_chain_of_ten_thousand_launches_runs_in_order() {
     }
 }
 
+/// What is not the device's own memory is copied for each launch afresh.
+#[test]
+fn launches_may_depend_on_each_other_through_memory_of_another_device() {
+    let scene = Scene::on("npu2");
+    let device = scene.device();
+    let kernel = Kernel::load(&device, &[adding(Npu::Npu2)], binary()).unwrap();
+    let cpu = npu_runtime::Device::open(npu_runtime::Runtime::Cpu).unwrap();
+    let mut sum = cpu.buffer_from(&[1; 256]).unwrap();
+    let shared = sum.share();
+    let mut chain = Chain::new(&device);
+    for _ in 0..10 {
+        let args = [shared.input(), shared.input(), shared.output()];
+        chain.push(kernel.bind(Grid::ONE, args).unwrap()).unwrap();
+    }
+    chain.run().unwrap();
+    drop(chain);
+    assert_eq!(&sum[..], [1024; 256]);
+}
+
 #[test]
 fn kernels_and_slices_mix() {
     let scene = Scene::on("npu2");

@@ -37,7 +37,7 @@ fn artifacts_that_xrt_cannot_launch_are_refused_before_it_sees_them() {
     let hsaco = include_bytes!("../../../tests/data/aie/upstream_hsaco/copy_npu2_elf.hsaco");
     let design = include_bytes!("../../../tests/data/aie/copy_npu2/design.xclbin");
     for (image, fault) in [
-        (elf(b""), ArtifactFault::Stub),
+        (elf(b""), ArtifactFault::Empty),
         (elf(pdi), ArtifactFault::Xrt(XrtFault::Pdi)),
         (elf(hsaco), ArtifactFault::Xrt(XrtFault::NotFullElf)),
         (elf(design), ArtifactFault::Xrt(XrtFault::NotFullElf)),
@@ -46,7 +46,7 @@ fn artifacts_that_xrt_cannot_launch_are_refused_before_it_sees_them() {
             xclbin(hsaco, b"...."),
             ArtifactFault::Xrt(XrtFault::NotXclbin),
         ),
-        (xclbin(design, b""), ArtifactFault::Stub),
+        (xclbin(design, b""), ArtifactFault::Empty),
         (
             xclbin(design, b"....."),
             ArtifactFault::Xrt(XrtFault::Insts { size: 5 }),

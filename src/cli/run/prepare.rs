@@ -35,6 +35,11 @@ pub enum Input {
 impl Job {
     /// Understands what is asked for. Files are opened, and their headers read.
     pub fn new(options: &LaunchOptions, settings: &Settings) -> Result<Self, Failure> {
+        let flags = &options.options;
+        if flags.selection.target.len() > 1 || flags.runtime.len() > 1 {
+            let message = "a launch is on one device: give one --target and one --runtime";
+            return Err(bad(options, message));
+        }
         let mut request = request(options, settings);
         let grid = request.npu.grid;
         if request.target == Some(Target::Cpu) {
@@ -51,7 +56,7 @@ impl Job {
         let runtime = prepared.runtime;
         let level = prepared.understood.module.level;
         let kernel = only(prepared.understood.kernels, options)?;
-        let takes_grid = kernel.signature.grid && level == Level::Linalg;
+        let takes_grid = kernel.signature.grid;
         if grid.is_some() && !takes_grid && level == Level::Linalg {
             return Err(bad(
                 options,
@@ -113,7 +118,7 @@ fn request(options: &LaunchOptions, settings: &Settings) -> Request {
         options.refresh,
     );
     // Whoever names the runtime cpu has named the target.
-    if flags.target.is_none() && flags.runtime == Some(Runtime::Cpu) {
+    if flags.selection.target.is_empty() && flags.runtime == [Runtime::Cpu] {
         request.target = Some(Target::Cpu);
     }
     request

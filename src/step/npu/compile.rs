@@ -94,10 +94,8 @@ pub enum Error {
 pub fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
     check(request)?;
     let tools = request.tools;
-    let mut needed = tools.needed(request.module.level, request.format);
-    // The step before has run it.
-    needed.retain(|tool| *tool != ToolName::AirOpt);
-    tools.require(&needed)?;
+    // What the step before runs is told with the rest, if it is missing.
+    tools.require(&tools.needed(request.module.level, request.format))?;
     let plan = Naming::of(request)?.outputs()?;
     let driver = match request.module.level {
         Level::Aie => ToolName::Aiecc,
@@ -137,6 +135,13 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     if let Some((option, reason)) = request.options.meaningless(request.module.level) {
         return Err(Refusal::Meaningless { option, reason });
     }
+    let has_grid = request.kernels.iter().any(|kernel| kernel.signature.grid);
+    if request.options.actual_sizes.is_some() && !has_grid {
+        return Err(Refusal::Meaningless {
+            option: "actual-sizes",
+            reason: "the kernel takes no grid, which it would say something about",
+        });
+    }
     if let Some(device) = &request.options.device
         && device.target != request.target
     {
@@ -160,19 +165,39 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
                 line: kernel.line,
             });
         }
+        scalars_are_last(&kernel.signature)?;
     }
     if request.format == Format::Xclbin {
         request.options.xclbin_name().map_err(Refusal::XclbinName)?;
     }
-    // Relative names lead into the work directory, which holds what the key knows.
+    // Relative names lead into the work directory, which holds what the key knows. Arguments in a
+    // file, `@FILE`, are read like any other.
     let outside = |argument: &&String| {
         let value = argument
             .split_once('=')
             .map_or(&***argument, |(_, value)| value);
+        let value = value.strip_prefix('@').unwrap_or(value);
         value.starts_with(['/', '~']) || value.split('/').any(|part| part == "..")
     };
     match request.extra.iter().find(outside) {
         Some(argument) => Err(Refusal::Outside(argument.clone())),
+        None => Ok(()),
+    }
+}
+
+/// An instruction stream names a buffer by its place among all arguments, and only buffers are
+/// passed.
+fn scalars_are_last(signature: &Signature) -> Result<(), Refusal> {
+    let parameters = signature.parameters.iter();
+    let mut rest = parameters.skip_while(|it| matches!(it.kind, ParameterKind::Memory { .. }));
+    let scalar = rest.next();
+    let buffer = rest.find(|it| matches!(it.kind, ParameterKind::Memory { .. }));
+    match scalar.zip(buffer) {
+        Some((scalar, buffer)) => Err(Refusal::ScalarFirst {
+            kernel: signature.name.to_string(),
+            scalar: scalar.name.to_string(),
+            buffer: buffer.name.to_string(),
+        }),
         None => Ok(()),
     }
 }
@@ -311,7 +336,7 @@ impl<'r, 'a> Naming<'r, 'a> {
             outputs.push(Output {
                 name: format!("kernel.{stage}.mlir").into(),
                 made_as: Some(format!("{INTERMEDIATES}/{stage}.{SOURCE}").into()),
-                check: Check::Text,
+                check: Check::Mlir { function: None },
             });
         }
     }
@@ -355,7 +380,11 @@ impl<'r, 'a> Naming<'r, 'a> {
                 arch: self.arch,
                 columns,
                 kernels: self.elf_kernels(),
-                configuration: vec![format!("{INTERMEDIATES}/full_elf_config.json")],
+                configuration: vec![
+                    format!("{INTERMEDIATES}/full_elf_config.json"),
+                    // Where older releases of aircc leave it.
+                    "air_project/full_elf_config.json".to_owned(),
+                ],
             },
         }
     }
@@ -429,8 +458,9 @@ fn aircc(request: &Request<'_>) -> Result<Command, Error> {
     arguments.push("--stack-size".into());
     arguments.push(options.stack_size.unwrap_or(STACK_SIZE).to_string().into());
     arguments.extend(xclbin_arguments(request));
-    arguments.extend(request.extra.iter().cloned().map(Argument::from));
+    // Of several files one dialect compiles the first and says nothing: that is ours.
     arguments.push(SOURCE.into());
+    arguments.extend(request.extra.iter().cloned().map(Argument::from));
     let has_scalars = request.kernels.iter().any(|kernel| {
         let parameters = kernel.signature.parameters.len();
         kernel.signature.grid || buffers(&kernel.signature) < parameters
@@ -505,8 +535,9 @@ fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, E
         requires("default-stack-size", "--option stack-size")?;
         arguments.push(format!("--default-stack-size={size}").into());
     }
-    arguments.extend(request.extra.iter().cloned().map(Argument::from));
+    // Of several files one dialect compiles the first and says nothing: that is ours.
     arguments.push(SOURCE.into());
+    arguments.extend(request.extra.iter().cloned().map(Argument::from));
     Ok(command(&aiecc.tool, arguments, |_| None))
 }
 

@@ -32,6 +32,8 @@ pub struct Lowering<'a> {
     pub subject: &'a str,
     /// The user's file, for messages.
     pub file: &'a Path,
+    /// The function that is the kernel.
+    pub function: &'a str,
     /// The target, for messages.
     pub target: &'static str,
     /// The kernel, named [`SOURCE`].
@@ -65,7 +67,12 @@ pub fn lower(lowering: &Lowering<'_>) -> Step {
         work: Work::Commands(commands(lowering)),
         outputs: vec![Output {
             made_as: Some(format!("{OUT}{AIR}").into()),
-            ..Output::new(AIR, Check::Text)
+            ..Output::new(
+                AIR,
+                Check::Mlir {
+                    function: Some(lowering.function.to_owned()),
+                },
+            )
         }],
     }
 }

@@ -54,6 +54,19 @@ pub enum Refusal {
         /// How many.
         count: usize,
     },
+    /// Buffers are told apart by their place among all arguments.
+    #[error(
+        "'{kernel}' takes the scalar '{scalar}' before the buffer '{buffer}', and the tools count it \
+         among the buffers: put the buffers first"
+    )]
+    ScalarFirst {
+        /// The kernel.
+        kernel: String,
+        /// The scalar.
+        scalar: String,
+        /// The next buffer.
+        buffer: String,
+    },
     /// A runtime sequence that depends on scalars.
     #[error(
         "line {line}: '{kernel}' takes scalars, and the instructions of such a sequence can't be \

@@ -108,7 +108,7 @@ impl AieTools {
     pub fn companions(&self, program: ToolName, format: Format) -> Companions {
         let mut names = match program {
             ToolName::Aircc => vec![ToolName::Aiecc],
-            ToolName::AieHsaco => vec![ToolName::LlvmObjcopy, ToolName::Xclbinutil],
+            ToolName::AieHsaco => unpackers(format),
             _ => Vec::new(),
         };
         let compiles = matches!(program, ToolName::Aircc | ToolName::Aiecc);
@@ -126,15 +126,15 @@ impl AieTools {
         }
     }
 
-    /// What packs hsacos, by the choice that the search was made with.
+    /// What packs `format` into hsacos, by the choice that the search was made with.
     ///
     /// # Errors
     /// If a program was chosen that can't be used.
-    pub fn packer(&self) -> Result<Packer<'_>, MissingTools> {
+    pub fn packer(&self, format: Format) -> Result<Packer<'_>, MissingTools> {
         let is_chosen = self.aie_hsaco.configured.is_some();
         match &self.aie_hsaco.found {
-            // Without llvm-objcopy it could only fail.
-            Some(program) if is_chosen || self.llvm_objcopy.found.is_some() => {
+            // Without the programs that it runs it could only fail.
+            Some(program) if is_chosen || self.require(&unpackers(format)).is_ok() => {
                 Ok(Packer::Program(program))
             }
             None if is_chosen => Err(self.aie_hsaco.missing()),
@@ -154,6 +154,14 @@ impl AieTools {
             Format::Pdi => vec![ToolName::Bootgen],
         };
         packagers.into_iter().filter(runs).collect()
+    }
+}
+
+/// What `aie-hsaco` runs: one program adds the section, and one reads xclbins.
+fn unpackers(format: Format) -> Vec<ToolName> {
+    match format {
+        Format::Xclbin => vec![ToolName::LlvmObjcopy, ToolName::Xclbinutil],
+        Format::Elf | Format::Pdi => vec![ToolName::LlvmObjcopy],
     }
 }
 

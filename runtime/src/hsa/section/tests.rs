@@ -70,7 +70,7 @@ fn another_arch_and_no_arch_are_told_apart() {
     let magic = plain.windows(4).position(|bytes| bytes == b"AIEK").unwrap();
     plain[magic] = 0;
     assert_eq!(kernels(&plain, "aie2"), Err(HsacoFault::NoSection));
-    assert_eq!(kernels(b"", "aie2"), Err(HsacoFault::Stub));
+    assert_eq!(kernels(b"", "aie2"), Err(HsacoFault::Empty));
     assert_eq!(kernels(b"xclbin2\0", "aie2"), Err(HsacoFault::NotElf));
     // A full ELF that nobody packed is an ELF file of 32 bits.
     let elf = kernels(ELF, "aie2p").unwrap()[0].code;

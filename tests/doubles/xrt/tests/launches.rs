@@ -225,6 +225,20 @@ fn one_slice_may_be_two_inputs() {
 }
 
 #[test]
+fn memory_that_is_written_and_read_goes_in_whichever_is_named_first() {
+    let scene = Scene::on("npu2");
+    let kernel = scene.shim.load(&adding_elf()).unwrap();
+    let (mut x, mut z) = (counting(), vec![0; 256]);
+    let arguments = [memory(&mut x, OUT), memory(&mut x, IN), memory(&mut z, OUT)];
+    scene.shim.launch(kernel, &arguments).unwrap();
+    assert_eq!(z, sums(&counting(), &counting()));
+    let in_place = [memory(&mut z, IN), memory(&mut x, IN), memory(&mut z, OUT)];
+    scene.shim.launch(kernel, &in_place).unwrap();
+    assert_eq!(z, (0..256).map(|i| 3 * i).collect::<Vec<i32>>());
+    scene.shim.unload(kernel);
+}
+
+#[test]
 fn an_input_that_is_written_is_noticed_where_that_is_asked_for() {
     let scene = Scene::on("npu2");
     let kernel = scene.shim.load(&adding_elf()).unwrap();

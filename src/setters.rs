@@ -1,0 +1,170 @@
+//! What [`Builder`](crate::Builder) and [`BuildScript`](crate::BuildScript) have in common: the same
+//! setters, for the kernel in hand and for the settings of them all.
+
+use std::path::Path;
+
+use npu_runtime::Grid;
+
+use crate::plan::{BuildError, KernelError, Request};
+
+/// A request in the making. What can't be understood is told when it is built.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) request: Request,
+    fault: Option<String>,
+}
+
+impl Draft {
+    pub(crate) fn new(kernel: impl Into<std::path::PathBuf>) -> Self {
+        Self {
+            request: Request::new(kernel),
+            fault: None,
+        }
+    }
+
+    pub(crate) fn set_grid(&mut self, grid: Grid) {
+        match grid.try_into() {
+            Ok(grid) => self.request.npu.grid = Some(grid),
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    pub(crate) fn set_option(&mut self, name: &str, value: &str) {
+        if let Err(fault) = self.request.npu.options.set(name, value) {
+            self.fault = Some(fault);
+        }
+    }
+
+    /// The request, with paths that are relative to `directory`.
+    pub(crate) fn finish(&self, directory: &Path) -> Result<Request, BuildError> {
+        let request = self.request.clone();
+        let request = Request {
+            kernel: directory.join(&request.kernel),
+            npu: request.npu.in_directory(directory),
+            ..request
+        };
+        match &self.fault {
+            Some(fault) => Err(KernelError::Choice(fault.clone()).at(&request.kernel)),
+            None => Ok(request),
+        }
+    }
+}
+
+/// Setters of one kernel, for the `impl` of a type with a method `draft`.
+macro_rules! kernel_setters {
+    ($note:literal) => {
+        /// Which function is the kernel, if the file has several.
+        #[doc = $note]
+        #[must_use]
+        pub fn entry(self, name: impl Into<String>) -> Self {
+            self.draft(|draft| draft.request.entry = Some(name.into()))
+        }
+
+        /// The direction of an argument, where inference is not to decide. A wrong `In` loses an
+        /// output; `Out` is the promise that all of it is overwritten.
+        #[doc = $note]
+        #[must_use]
+        pub fn arg(self, name: impl Into<String>, direction: npu_runtime::Direction) -> Self {
+            self.draft(|draft| draft.request.directions.push((name.into(), direction)))
+        }
+
+        /// How many programs run along x, y and z, which is compiled into a linalg-level kernel for
+        /// an NPU. No size may be 0.
+        #[doc = $note]
+        #[must_use]
+        pub fn grid(self, grid: impl Into<npu_runtime::Grid>) -> Self {
+            self.draft(|draft| draft.set_grid(grid.into()))
+        }
+
+        /// The transform script that tiles a linalg-level kernel for an NPU.
+        #[doc = $note]
+        #[must_use]
+        pub fn transform(self, path: impl Into<std::path::PathBuf>) -> Self {
+            self.draft(|draft| draft.request.npu.transform = Some(path.into()))
+        }
+
+        /// An option of the npu targets, as `--option` takes it: `stack-size`, `4096`.
+        #[doc = $note]
+        #[must_use]
+        pub fn option(self, name: &str, value: &str) -> Self {
+            self.draft(|draft| draft.set_option(name, value))
+        }
+
+        /// A file that an NPU's tools find in their directory, beside what the MLIR links.
+        #[doc = $note]
+        #[must_use]
+        pub fn input(self, path: impl Into<std::path::PathBuf>) -> Self {
+            self.draft(|draft| draft.request.npu.inputs.push(path.into()))
+        }
+
+        /// A further argument for aircc or aiecc.
+        #[doc = $note]
+        #[must_use]
+        pub fn tool_argument(self, argument: impl Into<String>) -> Self {
+            self.draft(|draft| draft.request.npu.arguments.push(argument.into()))
+        }
+    };
+}
+
+/// Setters for all kernels, for the `impl` of a type with a field `layer`.
+macro_rules! layer_setters {
+    () => {
+        /// The cache directory.
+        #[must_use]
+        pub fn cache_dir(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+            self.layer.cache_dir = Some(directory.into());
+            self
+        }
+
+        /// The MLIR/LLVM installation: its directory, or its `bin`.
+        #[must_use]
+        pub fn llvm(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+            self.layer.llvm = Some(directory.into());
+            self
+        }
+
+        /// The mlir-air installation, with `air-opt` and `aircc`.
+        #[must_use]
+        pub fn air(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+            self.layer.air = Some(directory.into());
+            self
+        }
+
+        /// The mlir-aie installation, with `aiecc`.
+        #[must_use]
+        pub fn aie(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+            self.layer.aie = Some(directory.into());
+            self
+        }
+
+        /// The Peano installation, an LLVM that compiles for `aie2`.
+        #[must_use]
+        pub fn peano(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+            self.layer.peano = Some(directory.into());
+            self
+        }
+
+        /// The XRT installation, with `xclbinutil` and `aiebu-asm`.
+        #[must_use]
+        pub fn xrt(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+            self.layer.xrt = Some(directory.into());
+            self
+        }
+
+        /// The Python environment that has the tools' wheels.
+        #[must_use]
+        pub fn python(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+            self.layer.python = Some(directory.into());
+            self
+        }
+
+        /// What packs hsacos.
+        #[must_use]
+        pub fn hsaco_packer(mut self, packer: crate::toolchain::HsacoPacker) -> Self {
+            self.layer.hsaco_packer = Some(packer);
+            self
+        }
+    };
+}
+
+pub(crate) use {kernel_setters, layer_setters};

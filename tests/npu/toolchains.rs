@@ -1,0 +1,52 @@
+//! Toolchains that lack something that a kernel needs.
+
+use crate::kernels;
+use crate::refusals::scene;
+use crate::scene::{NOTHING, Scene};
+
+/// An aiecc from before an option existed can't be asked for it.
+#[test]
+fn an_option_that_this_aiecc_does_not_have() {
+    let scene = Scene::with_dialect(1);
+    scene.file("aie.mlir", kernels::aie("npu2"));
+    let told = scene.run("compile aie.mlir --option stack-size=4096");
+    told.fails(
+        2,
+        &[
+            "aiecc has no --default-stack-size",
+            "leave --option stack-size out, or install a newer mlir-aie",
+        ],
+    );
+    assert_eq!(scene.ran(), NOTHING);
+}
+
+#[test]
+fn a_toolchain_that_is_not_all_there() {
+    for (tool, arguments, words) in [
+        (
+            "air-opt",
+            "gridless.mlir --target npu2",
+            "no usable air-opt found",
+        ),
+        ("aircc", "air.mlir --target npu2", "no usable aircc found"),
+        ("aiecc", "aie.mlir", "no usable aiecc found"),
+        ("llc", "aie.mlir", "no usable peano found"),
+        (
+            "xclbinutil",
+            "aie.mlir --format xclbin",
+            "no usable xclbinutil found",
+        ),
+        (
+            "aiebu-asm",
+            "aie.mlir --format elf",
+            "no usable aiebu-asm found",
+        ),
+        ("bootgen", "aie.mlir", "no usable bootgen found"),
+    ] {
+        let scene = scene();
+        scene.tools.remove(tool).unwrap();
+        // The wrapper in the environment leads to nothing then, and must not be taken.
+        scene.refuses(arguments, 3, &[words, "try: "]);
+        assert_eq!(scene.ran(), NOTHING);
+    }
+}
