@@ -44,6 +44,13 @@ impl Digest {
         &self.0
     }
 
+    /// The first eight bytes as a number: what [`Digest::short`] writes.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        let first = self.0.iter().take(8);
+        first.fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
     /// The first 16 hexadecimal digits: enough to tell entries apart in file names and messages.
     #[must_use]
     pub fn short(&self) -> String {

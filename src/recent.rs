@@ -35,6 +35,14 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         known.insert(key, value);
     }
 
+    pub(crate) fn forget<Q>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.lock().remove(key);
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<K, Arc<V>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

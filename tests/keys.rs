@@ -492,3 +492,78 @@ fn the_material_lists_everything_and_no_path() {
         "{manifest}"
     );
 }
+
+#[test]
+fn who_builds_and_on_which_machine_is_not_in_the_key() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be another user, or give the machine another name");
+        return;
+    }
+    let scene = Scene::replayed();
+    let kernel = scene.file("small.mlir", SMALL);
+    let expected = key(&scene, &kernel, &[]);
+    let elsewhere = scene.path().join("elsewhere");
+    let mut somebody = scene.unprivileged();
+    somebody.env("NPU_BUILD_CACHE_DIR", &elsewhere);
+    assert_eq!(key_of(&mut somebody, &kernel, &[]), expected);
+    let program = scene.npu_build();
+    let mut renamed = Command::new("unshare");
+    renamed
+        .env_clear()
+        .envs(common::environment(&program))
+        .current_dir(scene.path())
+        .args([
+            "--uts",
+            "sh",
+            "-c",
+            "hostname elsewhere && exec \"$0\" \"$@\"",
+        ])
+        .arg(program.get_program());
+    if Command::new("unshare")
+        .args(["--uts", "true"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        assert_eq!(key_of(&mut renamed, &kernel, &[]), expected);
+    }
+}
+
+#[test]
+fn flags_in_another_order_mean_the_same() {
+    let scene = Scene::replayed();
+    let kernel = scene.file("small.mlir", SMALL);
+    let keys = |options: &[&str]| step_keys(&scene, &kernel, options);
+    let one = [
+        "--arg",
+        "x=inout",
+        "--arg",
+        "out=inout",
+        "--keep-intermediates",
+    ];
+    let other = [
+        "--keep-intermediates",
+        "--arg",
+        "out=inout",
+        "--arg",
+        "x=inout",
+    ];
+    assert_eq!(keys(&one), keys(&other));
+    // The last word counts.
+    let twice = ["--option", "march=native", "--option", "march=baseline"];
+    assert_eq!(keys(&twice), keys(&[]));
+}
+
+#[test]
+fn a_moved_cache_and_one_behind_a_link_serve_the_same_keys() {
+    let mut scene = Scene::replayed();
+    let kernel = scene.file("small.mlir", SMALL);
+    scene.compile(&kernel).paths();
+    let moved = scene.path().join("moved");
+    fs::rename(&scene.cache, &moved).unwrap();
+    symlink("moved", scene.path().join("link to it")).unwrap();
+    for cache in [moved, scene.path().join("link to it")] {
+        scene.cache = cache;
+        let told = scene.compile(&kernel);
+        assert!(told.stderr().starts_with("hit: small"), "{told:?}");
+    }
+}

@@ -92,7 +92,9 @@ fn a_deleted_cache_is_built_again() {
     let (session, request) = (session(&scene), request(&kernel));
     build(&session, &request);
     build(&session, &request);
-    session.store().clear(session.interrupt(), &|| {}).unwrap();
+    let store = session.store();
+    let entries = npu_build::store::Selection::Entries;
+    store.clear(&entries, session.interrupt(), &|| {}).unwrap();
     assert_eq!(*build(&session, &request).outcome(), Outcome::Built);
     assert_eq!(*build(&session, &request).outcome(), Outcome::Hit);
 }

@@ -18,6 +18,7 @@ mod library;
 mod measure;
 mod miss;
 mod npu;
+mod scale;
 mod scene;
 mod table;
 
@@ -37,6 +38,8 @@ const FIGURES: &[(&str, Measure)] = &[
     ("matmul", launch::matmul),
     ("memory", command::memory),
     ("start", command::start),
+    ("sccache", command::sccache),
+    ("scale", scale::scale),
 ];
 
 fn main() {

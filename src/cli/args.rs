@@ -155,14 +155,22 @@ pub enum Command {
         npu-build key vecadd.mlir --target cpu\n  \
         npu-build key vecadd.mlir --target cpu -v      # and what it is computed from")]
     Key(KernelCommand),
-    /// Look into the cache directory, or empty it
+    /// Say whether a kernel is in the cache, and if not, what has changed since it was
     #[command(after_help = "Examples:\n  \
-        du -sh \"$(npu-build cache dir)\"\n  \
-        npu-build cache list --message-format json | jq -r 'select(.kernel == \"vecadd\") | .key'\n  \
-        npu-build cache clear")]
+        npu-build explain vecadd.mlir --target cpu\n  \
+        npu-build explain vecadd.mlir --target cpu --message-format json | jq -r .reason\n\n\
+        Each step is told up to the first one that would be carried out: the later ones are made from\n\
+        what it makes. `compile -v` tells the same reason for every step that it carries out.")]
+    Explain(KernelCommand),
+    /// Look into the cache directory, check it, keep it small
+    #[command(after_help = "Examples:\n  \
+        npu-build cache list --sort size\n  \
+        npu-build cache stats\n  \
+        npu-build cache verify\n  \
+        npu-build cache gc --max-size 1GiB")]
     Cache {
         #[command(subcommand)]
-        command: CacheCommand,
+        command: super::cache::args::CacheCommand,
     },
     /// Show which tools were found, and why others were not taken
     #[command(after_help = "Examples:\n  \
@@ -190,16 +198,6 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-}
-
-#[derive(Debug, Subcommand)]
-pub enum CacheCommand {
-    /// Print the path of the cache directory
-    Dir,
-    /// List the entries: key, step, target, size, last use, kernel
-    List,
-    /// Delete all entries, and what failed builds left
-    Clear,
 }
 
 // Which kernel is meant, and what it takes. No documentation: clap would take it for the command's.

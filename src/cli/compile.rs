@@ -152,6 +152,11 @@ fn deliver(
     let session = session(settings, terminal)?;
     let results = build_all(&session, &requests, jobs, terminal);
     let mut worst = None;
+    let is_built = |result: &Result<Build, BuildError>| {
+        let outcome = result.as_ref().map(Build::outcome);
+        outcome.is_ok_and(|outcome| *outcome != Outcome::Hit)
+    };
+    let has_built = results.iter().any(is_built);
     for (request, result) in requests.iter().zip(results) {
         let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
         let result = result.and_then(|build| match &delivery.out_dir {
@@ -175,6 +180,9 @@ fn deliver(
                 worst = Some(worst.unwrap_or(0).max(code));
             }
         }
+    }
+    if has_built {
+        super::cache::tidy(&session, terminal);
     }
     worst.map_or(Ok(()), |code| Err(Failure::Printed(code)))
 }
@@ -295,6 +303,9 @@ pub fn summary(build: &Build, terminal: &Terminal) {
                 milliseconds(step.elapsed)
             ),
         );
+        if let Some(miss) = &step.miss {
+            terminal.detail("why", &miss.reason);
+        }
     }
 }
 

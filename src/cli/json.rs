@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use npu_build::launcher::Image;
 use npu_build::plan::{Build, BuiltKernel};
-use npu_build::store::{Artifact, Ensured, Outcome};
+use npu_build::store::{Artifact, Ensured};
 use npu_runtime::Signature;
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ impl<'a> Built<'a> {
             target: build.target.to_string(),
             runtime: build.runtime.to_string(),
             outcome: build.outcome().name(),
-            reason: reason(build.outcome()),
+            reason: build.steps.iter().find_map(reason),
             key: kernel.map(|kernel| kernel.key.to_string()),
             kernel: kernel.map(|kernel| &kernel.signature),
             artifact: kernel
@@ -104,7 +104,7 @@ impl<'a> Shim<'a> {
     pub fn new(ensured: &'a Ensured, artifact: File, written: Option<PathBuf>) -> Self {
         Self {
             outcome: ensured.outcome.name(),
-            reason: reason(&ensured.outcome),
+            reason: reason(ensured),
             key: ensured.key.to_string(),
             artifact,
             written,
@@ -127,16 +127,13 @@ impl<'a> Step<'a> {
         Self {
             step: step.kind.name(),
             outcome: step.outcome.name(),
-            reason: reason(&step.outcome),
+            reason: reason(step),
             key: step.key.to_string(),
             milliseconds: (step.elapsed.as_secs_f64() * 1e6).round() / 1e3,
         }
     }
 }
 
-fn reason(outcome: &Outcome) -> Option<&str> {
-    match outcome {
-        Outcome::Repaired { reason } => Some(reason),
-        Outcome::Hit | Outcome::Built => None,
-    }
+fn reason(step: &Ensured) -> Option<&str> {
+    step.miss.as_ref().map(|miss| &*miss.reason)
 }

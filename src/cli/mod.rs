@@ -7,6 +7,7 @@ mod args;
 mod cache;
 mod compile;
 mod doctor;
+mod explain;
 mod hsaco;
 mod inspect;
 mod json;
@@ -22,8 +23,8 @@ use clap::{CommandFactory as _, Parser as _};
 use npu_build::config::{ConfigError, Environment, Settings};
 use npu_build::interrupt::Interrupt;
 use npu_build::plan::{BuildError, Session};
-use npu_build::store::ClearError;
 use npu_build::store::lock::LockError;
+use npu_build::store::{CleanError, ClearError};
 
 use args::{Arguments, Command, Global};
 use terminal::Terminal;
@@ -66,14 +67,38 @@ impl From<BuildError> for Failure {
     }
 }
 
-impl From<ClearError> for Failure {
-    fn from(error: ClearError) -> Self {
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
         Self::Message {
             code: match error {
-                ClearError::Lock(LockError::Interrupted) => INTERRUPTED,
-                ClearError::Lock(LockError::Io { .. }) | ClearError::Delete { .. } => UNWRITABLE,
+                LockError::Interrupted => INTERRUPTED,
+                LockError::Io { .. } => UNWRITABLE,
             },
             message: error.to_string(),
+        }
+    }
+}
+
+impl From<ClearError> for Failure {
+    fn from(error: ClearError) -> Self {
+        match error {
+            ClearError::Lock(error) => error.into(),
+            ClearError::Delete { .. } => Self::Message {
+                code: UNWRITABLE,
+                message: error.to_string(),
+            },
+        }
+    }
+}
+
+impl From<CleanError> for Failure {
+    fn from(error: CleanError) -> Self {
+        match error {
+            CleanError::Lock(error) => error.into(),
+            CleanError::Write { .. } => Self::Message {
+                code: UNWRITABLE,
+                message: error.to_string(),
+            },
         }
     }
 }
@@ -153,6 +178,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
         Command::Bench(command) => run::bench(global, command, terminal),
         Command::Signature(command) => inspect::signature(global, command, terminal),
         Command::Key(command) => inspect::key(global, command, terminal),
+        Command::Explain(command) => explain::explain(global, command, terminal),
         Command::Cache { command } => cache::run(global, command, terminal),
         Command::Doctor => doctor::run(global, terminal),
         Command::Hsaco { command } => hsaco::run(command, terminal),

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::{ConfigError, Layer, non_empty, parse_jobs, parse_timeout};
+use super::{CacheChoices, ConfigError, Layer, non_empty, parse_jobs, parse_timeout};
 use crate::toolchain::{AieSearch, Configured, Search, XrtSearch};
 
 /// Every variable that can change what is built or where it is kept; a build script reruns when
@@ -12,6 +12,10 @@ pub const READ: &[&str] = &[
     "NPU_BUILD_CACHE_DIR",
     "NPU_BUILD_NO_CACHE",
     "NPU_BUILD_SHARED_CACHE",
+    "NPU_BUILD_CACHE_LAYERS",
+    "NPU_BUILD_CACHE_MAX_SIZE",
+    "NPU_BUILD_CACHE_MAX_AGE",
+    "NPU_BUILD_CACHE_MAX_ENTRIES",
     "NPU_BUILD_TARGET",
     "NPU_BUILD_RUNTIME",
     "NPU_BUILD_FORMAT",
@@ -152,6 +156,14 @@ impl Environment {
                 .parsed("NPU_BUILD_NO_CACHE", parse_switch)?
                 .map(|no| !no),
             shared_cache: self.parsed("NPU_BUILD_SHARED_CACHE", parse_switch)?,
+            cache_choices: CacheChoices {
+                layers: self
+                    .var("NPU_BUILD_CACHE_LAYERS")
+                    .map(|layers| std::env::split_paths(&layers).collect()),
+                max_size: self.parsed("NPU_BUILD_CACHE_MAX_SIZE", str::parse)?,
+                max_age: self.parsed("NPU_BUILD_CACHE_MAX_AGE", str::parse)?,
+                max_entries: self.parsed("NPU_BUILD_CACHE_MAX_ENTRIES", str::parse)?,
+            },
             target: self.parsed("NPU_BUILD_TARGET", |text| {
                 text.parse().map_err(|error| format!("{error}"))
             })?,

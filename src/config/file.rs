@@ -12,7 +12,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::npu::{LaunchGrid, NpuChoices, Package};
-use super::{Layer, parse_jobs, parse_timeout};
+use super::{Age, Bound, Bytes, CacheChoices, Layer, parse_jobs, parse_timeout};
 use crate::kernel::Target;
 use crate::step::cpu::March;
 use crate::step::npu::Options;
@@ -119,6 +119,40 @@ struct CacheText {
     dir: Option<PathBuf>,
     enabled: Option<bool>,
     shared: Option<bool>,
+    layers: Option<Vec<PathBuf>>,
+    max_size: Option<Limit<Bytes>>,
+    max_age: Option<Limit<Age>>,
+    max_entries: Option<Limit<u64>>,
+}
+
+/// A bound: a plain number, or text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum LimitText {
+    Number(u64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(
+    try_from = "LimitText",
+    bound = "T: std::str::FromStr, T::Err: ToString"
+)]
+struct Limit<T>(Bound<T>);
+
+impl<T: std::str::FromStr> TryFrom<LimitText> for Limit<T>
+where
+    T::Err: ToString,
+{
+    type Error = String;
+
+    fn try_from(text: LimitText) -> Result<Self, String> {
+        let text = match text {
+            LimitText::Number(number) => number.to_string(),
+            LimitText::Text(text) => text,
+        };
+        text.parse().map(Self)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -336,6 +370,13 @@ impl Text {
                     .map(absolute),
                 cache: self.cache.enabled,
                 shared_cache: self.cache.shared,
+                cache_choices: CacheChoices {
+                    layers: (self.cache.layers)
+                        .map(|layers| layers.into_iter().map(absolute).collect()),
+                    max_size: self.cache.max_size.map(|limit| limit.0),
+                    max_age: self.cache.max_age.map(|limit| limit.0),
+                    max_entries: self.cache.max_entries.map(|limit| limit.0),
+                },
                 target: self.build.target.map(|parsed| parsed.0),
                 runtime: self.build.runtime.map(|parsed| parsed.0),
                 format: self.build.format.map(|parsed| parsed.0),

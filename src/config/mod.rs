@@ -3,6 +3,7 @@
 //!
 //! The environment is read here, once, and passed on as values; nothing below asks for it again.
 
+mod cache;
 mod environment;
 mod file;
 mod npu;
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use cache::{Age, Bound, Bytes, CacheChoices};
 pub use environment::{Environment, READ};
 pub use file::{ConfigError, KernelSection, PROJECT_FILE};
 pub use npu::{LaunchGrid, NpuChoices, Package};
@@ -18,7 +20,7 @@ use npu_runtime::Runtime;
 
 use crate::kernel::Target;
 use crate::step::cpu::March;
-use crate::store::Sharing;
+use crate::store::{Bounds, Sharing};
 use crate::toolchain::{AieSearch, Configured, HsacoPacker, Search, XrtSearch};
 use file::File;
 
@@ -31,6 +33,8 @@ pub struct Layer {
     pub cache: Option<bool>,
     /// Whether the cache directory's group may write it.
     pub shared_cache: Option<bool>,
+    /// The cache's bounds and layers.
+    pub cache_choices: CacheChoices,
     /// The target of kernels that don't say theirs.
     pub target: Option<Target>,
     /// The runtime of kernels that don't say theirs.
@@ -85,6 +89,10 @@ pub struct Settings {
     pub cache_is_default: bool,
     /// Who may write it.
     pub sharing: Sharing,
+    /// Cache directories that are only read, after the own one.
+    pub cache_layers: Vec<PathBuf>,
+    /// How much the cache may hold.
+    pub cache_bounds: Bounds,
     /// The target of kernels that don't say theirs.
     pub target: Option<Target>,
     /// The runtime of kernels that don't say theirs.
@@ -157,6 +165,11 @@ impl Settings {
                 Sharing::Group
             } else {
                 Sharing::Private
+            },
+            cache_bounds: layer.cache_choices.bounds(),
+            cache_layers: {
+                let layers = layer.cache_choices.layers.unwrap_or_default();
+                layers.into_iter().map(|layer| cwd.join(layer)).collect()
             },
             target: layer.target,
             runtime: layer.runtime,
@@ -252,6 +265,7 @@ impl Layer {
             cache_dir: self.cache_dir.or(below.cache_dir),
             cache: self.cache.or(below.cache),
             shared_cache: self.shared_cache.or(below.shared_cache),
+            cache_choices: self.cache_choices.over(below.cache_choices),
             target: self.target.or(below.target),
             runtime: self.runtime.or(below.runtime),
             format: self.format.or(below.format),

@@ -32,6 +32,7 @@ use crate::recent::Recent;
 use crate::step::execute::ExecuteError;
 use crate::step::run::Runner;
 use crate::step::{self, Keyed, Step};
+use crate::store::explain::Explanation;
 use crate::store::layout::Layout;
 use crate::store::{Artifact, EnsureError, Ensured, Event, Observer, OpenError, Store};
 use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe, XrtSdk};
@@ -70,7 +71,8 @@ impl Session {
                 observe,
             )?,
         };
-        let tools = store.layout().map(Layout::tools);
+        let store = store.with_layers(&settings.cache_layers, observe)?;
+        let tools = store.layout().and_then(Layout::trusted_tools);
         let memo = Memo::load(tools.as_deref());
         Ok(Self {
             runner: Runner {
@@ -202,20 +204,63 @@ impl Session {
     /// # Errors
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
+        // What a step made may be deleted, by hand or by another process, before the next reads it.
+        match self.build_from(&self.store, request, observe) {
+            Err(BuildError::Ensure(EnsureError::Execute(ExecuteError::Input { .. }))) => {
+                self.build_apart(request, observe)
+            }
+            built => built,
+        }
+    }
+
+    /// Builds where nobody else deletes anything.
+    fn build_apart(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
+        // Its steps know the files that are gone.
+        self.plans.forget(&request.kernel);
+        let apart = self.build_from(&Store::disabled(), request, observe);
+        self.plans.forget(&request.kernel);
+        apart
+    }
+
+    fn build_from(
+        &self,
+        store: &Store,
+        request: &Request,
+        observe: Observer<'_>,
+    ) -> Result<Build, BuildError> {
         let started = Instant::now();
         let mut steps = Vec::new();
         let mut ensure = |step: &Keyed| {
-            let ensured = (self.store).ensure(step, request.refresh, &self.runner, observe)?;
+            let ensured = store.ensure(step, request.refresh, &self.runner, observe)?;
             steps.push(ensured.clone());
             Ok::<_, BuildError>(ensured)
         };
+        let (plan, kernels) = self.follow(request, observe, &mut ensure)?;
+        Ok(Build {
+            source: request.kernel.clone(),
+            target: plan.prepared.target,
+            runtime: plan.prepared.runtime,
+            kernels,
+            steps,
+            keeps_intermediates: request.keep_intermediates,
+            elapsed: started.elapsed(),
+        })
+    }
+
+    /// Takes a kernel through its steps, for each target; `ensure` has the outputs of each step.
+    fn follow(
+        &self,
+        request: &Request,
+        observe: Observer<'_>,
+        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
+    ) -> Result<(Arc<Plan>, Vec<BuiltKernel>), BuildError> {
         let mut kernels = Vec::new();
         let mut first = None;
         for variant in request.variants() {
             let plan = self.plan(&variant, observe)?;
             let built = match &plan.route {
-                Route::Cpu(cpu) => cpu.build(&plan.prepared, &mut ensure)?,
-                Route::Npu(npu) => npu.build(&variant, &mut ensure)?,
+                Route::Cpu(cpu) => cpu.build(&plan.prepared, ensure)?,
+                Route::Npu(npu) => npu.build(&variant, ensure)?,
             };
             merge(&mut kernels, built).map_err(|error| error.at(&request.kernel))?;
             first.get_or_insert(plan);
@@ -232,15 +277,32 @@ impl Session {
             });
             ensure(&*launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?)?;
         }
-        Ok(Build {
-            source: request.kernel.clone(),
-            target: plan.prepared.target,
-            runtime: plan.prepared.runtime,
-            kernels,
-            steps,
-            keeps_intermediates: request.keep_intermediates,
-            elapsed: started.elapsed(),
-        })
+        Ok((plan, kernels))
+    }
+
+    /// Says for each step of a kernel whether its outputs are in the cache, up to the first whose are
+    /// not, and why not: what comes after it is made from them. Builds nothing.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn explain(
+        &self,
+        request: &Request,
+        observe: Observer<'_>,
+    ) -> Result<Vec<Explanation>, BuildError> {
+        let mut explanations: Vec<Explanation> = Vec::new();
+        let mut ensure = |step: &Keyed| {
+            let explanation = self.store.explain(step);
+            let ensured = explanation.ensured();
+            explanations.push(explanation);
+            // The way ends here, and there is nothing wrong with that.
+            ensured.ok_or_else(|| EnsureError::from(ExecuteError::Interrupted).into())
+        };
+        let followed = self.follow(request, observe, &mut ensure);
+        match followed {
+            Err(error) if explanations.iter().all(|step| step.miss.is_none()) => Err(error),
+            _ => Ok(explanations),
+        }
     }
 
     /// Builds several kernels, up to `jobs` at once; the results in the order of the requests.
@@ -267,17 +329,14 @@ impl Session {
         observe: Observer<'_>,
     ) -> Result<(Build, Vec<PathBuf>), BuildError> {
         // An entry may be deleted, by hand or by another process, between its use and the copy.
-        const TRIES: u32 = 3;
-        let mut build = build;
-        for _ in 1..TRIES {
-            match build.write_to(directory, &wanted) {
-                Ok(written) => return Ok((build, written)),
-                Err(BuildError::Read { .. }) => build = self.build(request, observe)?,
-                Err(error) => return Err(error),
+        match build.write_to(directory, &wanted) {
+            Err(BuildError::Read { .. }) => {
+                let build = self.build_apart(request, observe)?;
+                let written = build.write_to(directory, &wanted)?;
+                Ok((build, written))
             }
+            written => Ok((build, written?)),
         }
-        let written = build.write_to(directory, &wanted)?;
-        Ok((build, written))
     }
 
     /// What is to be done for `request`; the plan of an earlier build if nothing has changed since.

@@ -40,6 +40,14 @@ pub struct Produced {
     pub durations: Vec<(&'static str, Duration)>,
 }
 
+impl Produced {
+    /// How long all commands took together.
+    #[must_use]
+    pub fn took(&self) -> Duration {
+        self.durations.iter().map(|(_, duration)| *duration).sum()
+    }
+}
+
 /// A file in the work directory that has passed its validator.
 #[derive(Debug)]
 pub struct ProducedFile {

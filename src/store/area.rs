@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::lock::{self, Lock};
+use super::lock::{self, Lock, Mode};
 use super::{Sharing, open};
 
 /// The name of the lock in an area.
@@ -30,15 +30,16 @@ impl Area {
             .prefix("build-")
             .tempdir_in(parent)?;
         // An area that can't be locked (no flock there) is never swept, which is safe.
-        let lock = lock::try_acquire(&directory.path().join(LOCK))
-            .ok()
-            .flatten();
+        open::share_directory(directory.path(), sharing);
+        let lock = directory.path().join(LOCK);
+        let lock = lock::try_acquire_mode(&lock, Mode::Exclusive, sharing);
+        let lock = lock.ok().flatten();
         let area = Self {
             directory,
             _lock: lock,
         };
         fs::create_dir(area.work())?;
-        open::create(&area.entry(), sharing, false)?;
+        open::create(&area.entry(), sharing)?;
         Ok(area)
     }
 
@@ -74,25 +75,34 @@ const GRACE: Duration = Duration::from_secs(60);
 /// An area that never got a lock is left alone for this long: no build takes a day.
 const LONGEST_BUILD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Deletes areas that dead processes left below `parent`; what can't be deleted stays.
-pub fn sweep(parent: &Path) {
+/// Deletes areas that dead processes left below `parent`, and says how many; what can't be deleted
+/// stays.
+pub fn sweep(parent: &Path) -> u64 {
+    let abandoned = abandoned(parent).into_iter();
+    let swept = abandoned.filter(|area| fs::remove_dir_all(area).is_ok());
+    swept.count() as u64
+}
+
+/// Areas that dead processes left below `parent`.
+pub fn abandoned(parent: &Path) -> Vec<PathBuf> {
     // What a link leads to is not ours to delete.
     if open::is_link(parent) {
-        return;
+        return Vec::new();
     }
-    let Ok(areas) = fs::read_dir(parent) else {
-        return;
-    };
-    for area in areas.flatten().map(|entry| entry.path()) {
+    let areas = fs::read_dir(parent).into_iter().flatten().flatten();
+    let mut areas: Vec<_> = areas.map(|entry| entry.path()).collect();
+    areas.retain(|area| {
         let lock = area.join(LOCK);
-        let is_abandoned = match age(&lock) {
-            Some(age) => age > GRACE && matches!(lock::try_acquire(&lock), Ok(Some(_))),
-            None => age(&area).is_some_and(|age| age > LONGEST_BUILD),
-        };
-        if is_abandoned {
-            let _ = fs::remove_dir_all(&area);
+        match age(&lock) {
+            Some(age) => match lock::try_acquire(&lock) {
+                Ok(Some(_)) => age > GRACE,
+                Ok(None) => false,
+                Err(_) => age > LONGEST_BUILD,
+            },
+            None => age(area).is_some_and(|age| age > LONGEST_BUILD),
         }
-    }
+    });
+    areas
 }
 
 /// How long ago the file was written; `None` if it is not there, or from the future.

@@ -7,18 +7,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::OFlags;
 use tempfile::TempDir;
 
+use super::Sharing;
+use super::directory::EntryDirectory;
 use super::layout::{Layout, MANIFEST};
 use super::manifest::{ArtifactRecord, Head};
+use super::open::UNTRICKED;
 use super::verified::Verified;
 use crate::digest::Digest;
 use crate::recent::Recent;
 use crate::step::{Name, Step};
 
 /// Manifests are a few kilobytes; a larger file is not one of ours.
-const MANIFEST_LIMIT: u64 = 4 << 20;
+pub(super) const MANIFEST_LIMIT: u64 = 4 << 20;
 /// How old the time stamp of an entry's last use may get.
 const USE_RESOLUTION: Duration = Duration::from_secs(3600);
 
@@ -49,9 +51,9 @@ impl From<TempDir> for Temporary {
 
 /// What was found under a key.
 #[derive(Debug)]
-pub enum Lookup {
+pub(super) enum Lookup {
     /// All artifacts, each with the content that the manifest promises.
-    Hit(Vec<Artifact>),
+    Hit(Found),
     /// Nothing.
     Absent,
     /// Something that can't be used, and why.
@@ -73,7 +75,7 @@ impl Artifact {
     /// # Errors
     /// When it can't be read, or has changed since it was verified.
     pub fn read(&self) -> io::Result<Vec<u8>> {
-        let bytes = read_whole(&self.path, self.size)?;
+        let bytes = read_sized(&sized(open_regular(&self.path)?, self.size)?, self.size)?;
         if Digest::of(&bytes) == self.digest {
             Ok(bytes)
         } else {
@@ -85,49 +87,86 @@ impl Artifact {
     }
 }
 
-/// Looks `step` up and verifies what is there, with `known` from earlier lookups.
-pub(super) fn lookup(
-    layout: &Layout,
-    key: &Digest,
-    step: &Step,
-    known: &Recent<Digest, Verified>,
-) -> Lookup {
-    let directory = layout.entry(key);
-    let manifest = directory.join(MANIFEST);
-    let (file, metadata) = match open_regular(&manifest) {
+/// Artifacts that have the content which the manifest promises.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) artifacts: Vec<Artifact>,
+    /// How long the step took when it was carried out.
+    pub(super) took: Duration,
+}
+
+/// Where entries are looked up.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    pub(super) layout: Layout,
+    /// Who may have written it.
+    pub(super) sharing: Sharing,
+    /// Whose files are believed, unless it is shared.
+    pub(super) user: u32,
+    /// Whether uses are noted in it.
+    pub(super) is_noted: bool,
+    /// What was found in it before.
+    pub(super) known: Recent<Digest, Verified>,
+}
+
+impl Shelf {
+    pub(super) fn new(layout: Layout, sharing: Sharing, is_noted: bool) -> Self {
+        Self {
+            layout,
+            sharing,
+            user: rustix::process::geteuid().as_raw(),
+            is_noted,
+            known: Recent::default(),
+        }
+    }
+}
+
+/// Looks `step` up on `shelf` and verifies what is there.
+pub(super) fn lookup(shelf: &Shelf, key: &Digest, step: &Step) -> Lookup {
+    let (layout, known) = (&shelf.layout, &shelf.known);
+    let directory = match EntryDirectory::open(shelf, key) {
+        Ok(directory) => directory,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Lookup::Absent,
+        Err(error) => return Lookup::Damaged(format!("its directory: {error}")),
+    };
+    let is_gone = || fs::symlink_metadata(layout.entry(key)).is_err();
+    let (file, metadata) = match directory.file(MANIFEST) {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return if fs::symlink_metadata(&directory).is_ok() {
-                Lookup::Damaged(format!("{MANIFEST} is missing"))
-            } else {
+            return if is_gone() {
                 Lookup::Absent
+            } else {
+                Lookup::Damaged(format!("{MANIFEST} is missing"))
             };
         }
         Err(error) => return Lookup::Damaged(format!("{MANIFEST}: {error}")),
     };
-    let bytes = read_limited(&file, &metadata).map_err(|error| error.to_string());
+    let bytes = read_limited(&file, &metadata, MANIFEST_LIMIT).map_err(|error| error.to_string());
     let verified = bytes.and_then(|bytes| match known.get(key) {
-        Some(verified) if verified.is_still(&bytes) => Ok(verified.artifacts.clone()),
-        _ => verify(&directory, bytes, key, step, known),
+        Some(verified) if verified.is_still(&directory, &bytes) => Ok(verified.found.clone()),
+        _ => verify(&directory, layout, bytes, key, step, known),
     });
     match verified {
-        Ok(artifacts) => {
-            mark_used(&file, &metadata);
-            Lookup::Hit(artifacts)
+        Ok(found) => {
+            if shelf.is_noted {
+                mark_used(&file, &metadata);
+            }
+            Lookup::Hit(found)
         }
         // Somebody took the entry away while we read it.
-        Err(_) if fs::symlink_metadata(&directory).is_err() => Lookup::Absent,
+        Err(_) if is_gone() => Lookup::Absent,
         Err(reason) => Lookup::Damaged(reason),
     }
 }
 
 fn verify(
-    directory: &Path,
+    directory: &EntryDirectory<'_>,
+    layout: &Layout,
     manifest: Vec<u8>,
     key: &Digest,
     step: &Step,
     known: &Recent<Digest, Verified>,
-) -> Result<Vec<Artifact>, String> {
+) -> Result<Found, String> {
     let head = Head::parse(&manifest).map_err(|error| error.to_string())?;
     if head.key != *key {
         return Err(format!("the manifest belongs to key {}", head.key.short()));
@@ -139,64 +178,78 @@ fn verify(
             "the manifest lists {named:?} instead of {declared:?}"
         ));
     }
+    let place = layout.entry(key);
     let is_small = Verified::takes(&manifest, &head.artifact);
     let mut contents = Vec::with_capacity(head.artifact.len());
     let outputs = step.outputs.iter().zip(&head.artifact);
     let artifacts = outputs.map(|(output, record)| {
-        let path = directory.join(&*output.name);
-        let content = check(&path, record, is_small);
+        let content = check(directory, record, is_small);
         contents.extend(content.map_err(|reason| format!("{}: {reason}", output.name))?);
         Ok(Artifact {
             name: output.name.clone(),
-            path,
+            path: place.join(&*output.name),
             size: record.size,
             digest: record.sha256,
             temporary: None,
         })
     });
-    let artifacts: Vec<_> = artifacts.collect::<Result<_, String>>()?;
+    let found = Found {
+        artifacts: artifacts.collect::<Result<_, String>>()?,
+        took: Duration::from_millis(head.took),
+    };
     if is_small {
         let verified = Verified {
             manifest,
             contents,
-            artifacts: artifacts.clone(),
+            found: found.clone(),
         };
         known.put(*key, Arc::new(verified));
     }
-    Ok(artifacts)
+    Ok(found)
 }
 
 /// The bytes of the manifest at `path`.
 pub(super) fn read_manifest(path: &Path) -> io::Result<Vec<u8>> {
-    let (file, metadata) = open_regular(path)?;
-    read_limited(&file, &metadata)
+    read_regular(path, MANIFEST_LIMIT)
 }
 
-fn read_limited(manifest: &File, metadata: &Metadata) -> io::Result<Vec<u8>> {
+/// The bytes of a regular file that has no more than `limit` of them.
+pub(super) fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let (file, metadata) = open_regular(path)?;
+    read_limited(&file, &metadata, limit)
+}
+
+pub(super) fn read_limited(file: &File, metadata: &Metadata, limit: u64) -> io::Result<Vec<u8>> {
     let length = metadata.len();
-    if length > MANIFEST_LIMIT {
+    if length > limit {
         return Err(io::Error::new(
             ErrorKind::InvalidData,
-            format!("a manifest has not {length} bytes"),
+            format!("it has {length} bytes, more than any of its kind"),
         ));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    manifest.take(length).read_to_end(&mut bytes)?;
+    file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Compares size and content of the file at `path` with what is promised. Gives the content if it
-/// is `wanted`.
-fn check(path: &Path, record: &ArtifactRecord, wanted: bool) -> Result<Option<Vec<u8>>, String> {
+/// Compares size and content of a file with what is promised. Gives the content if it is `wanted`.
+pub(super) fn check(
+    directory: &EntryDirectory<'_>,
+    record: &ArtifactRecord,
+    wanted: bool,
+) -> Result<Option<Vec<u8>>, String> {
     let explained = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => "missing".into(),
         _ => error.to_string(),
     };
+    let opened = directory.file(&record.name);
+    let file = opened
+        .and_then(|opened| sized(opened, record.size))
+        .map_err(explained)?;
     let (digest, content) = if wanted {
-        let content = read_whole(path, record.size).map_err(explained)?;
+        let content = read_sized(&file, record.size).map_err(explained)?;
         (Digest::of(&content), Some(content))
     } else {
-        let file = open(path, record.size).map_err(explained)?;
         let (digest, _) = Digest::of_reader(file.take(record.size)).map_err(explained)?;
         (digest, None)
     };
@@ -207,18 +260,16 @@ fn check(path: &Path, record: &ArtifactRecord, wanted: bool) -> Result<Option<Ve
     }
 }
 
-/// Reads a regular file that has the promised size.
-pub(super) fn read_whole(path: &Path, size: u64) -> io::Result<Vec<u8>> {
-    let file = open(path, size)?;
+/// The content of a file that has the promised size.
+pub(super) fn read_sized(file: &File, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     // As many bytes as there are: asking whether there are more is a system call.
     file.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Opens a regular file that has the promised size.
-fn open(path: &Path, size: u64) -> io::Result<File> {
-    let (file, metadata) = open_regular(path)?;
+/// The file, if it has the promised size.
+pub(super) fn sized((file, metadata): (File, Metadata), size: u64) -> io::Result<File> {
     let found = metadata.size();
     if found == size {
         Ok(file)
@@ -231,11 +282,10 @@ fn open(path: &Path, size: u64) -> io::Result<File> {
 }
 
 /// Opens what must be a regular file: no symbolic link is followed and no FIFO waited for.
-fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+pub(super) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(flags.bits().cast_signed())
+        .custom_flags(UNTRICKED)
         .open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_file() {

@@ -46,6 +46,23 @@ impl Layout {
         &self.version
     }
 
+    /// Every directory of this schema version, the ones above others first.
+    #[must_use]
+    pub fn directories(&self) -> [PathBuf; 9] {
+        [
+            self.version.clone(),
+            self.entries(),
+            self.locks(),
+            self.quarantine(),
+            self.failures(),
+            self.tools(),
+            self.statistics(),
+            self.kernels(),
+            // Last: where it is, everything is.
+            self.work(),
+        ]
+    }
+
     /// The lock that everything but a hit holds shared, and clearing holds exclusively.
     #[must_use]
     pub fn root_lock(&self) -> PathBuf {
@@ -69,9 +86,14 @@ impl Layout {
     /// One entry.
     #[must_use]
     pub fn entry(&self, key: &Digest) -> PathBuf {
+        self.version.join(Self::way(key))
+    }
+
+    /// The way to an entry from [`Layout::version`].
+    #[must_use]
+    pub fn way(key: &Digest) -> PathBuf {
         let hex = key.to_string();
-        let mut path = PathBuf::with_capacity(self.version.as_os_str().len() + 80);
-        path.push(&self.version);
+        let mut path = PathBuf::with_capacity(80);
         path.push("entries");
         path.push(&hex[..2]);
         path.push(&hex[2..]);
@@ -84,10 +106,14 @@ impl Layout {
         self.version.join("locks")
     }
 
-    /// The lock of one key.
+    /// The lock of one key, in a directory of 256.
     #[must_use]
     pub fn lock(&self, key: &Digest) -> PathBuf {
-        self.locks().join(key.to_string())
+        let hex = key.to_string();
+        let mut path = self.locks();
+        path.push(&hex[..2]);
+        path.push(&hex[2..]);
+        path
     }
 
     /// Work directories of builds that are under way.
@@ -114,9 +140,44 @@ impl Layout {
         self.failures().join(format!("{}.log", key.short()))
     }
 
+    /// Counts of hits and misses.
+    #[must_use]
+    pub fn statistics(&self) -> PathBuf {
+        self.version.join("statistics")
+    }
+
+    /// Which entries each kernel has had.
+    #[must_use]
+    pub fn kernels(&self) -> PathBuf {
+        self.version.join("kernels")
+    }
+
+    /// Which entries the kernel of that name and target has had.
+    #[must_use]
+    pub fn kernel(&self, subject: &str, target: &str) -> PathBuf {
+        let name = Digest::of(format!("{target}\0{subject}")).short();
+        let mut path = self.kernels();
+        path.push(&name[..2]);
+        path.push(&name[2..]);
+        path
+    }
+
+    /// When the cache was last cleaned up, as the file's modification time; locked meanwhile.
+    #[must_use]
+    pub fn cleaned(&self) -> PathBuf {
+        self.version.join("cleaned")
+    }
+
     /// What tools were found and how they were fingerprinted.
     #[must_use]
     pub fn tools(&self) -> PathBuf {
         self.version.join("tools")
+    }
+
+    /// The same, unless a symbolic link in its place leads out of the cache.
+    #[must_use]
+    pub fn trusted_tools(&self) -> Option<PathBuf> {
+        let tools = self.tools();
+        (!super::open::is_link(&tools)).then_some(tools)
     }
 }

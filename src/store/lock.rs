@@ -5,15 +5,16 @@
 //! is the only file that knows `fs2`.
 
 use std::fmt;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 
 use super::Sharing;
+use super::open::{UNTRICKED, share_file};
 use crate::interrupt::Interrupt;
 
 /// The right to do something, for as long as the value lives.
@@ -131,6 +132,45 @@ pub fn try_acquire(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
+/// Takes a lock of the cache, if that can be had at once. Where there are no locks the result
+/// protects nothing.
+///
+/// # Errors
+/// When the file can't be opened or locked for another reason than that.
+pub(super) fn try_acquire_mode(
+    path: &Path,
+    mode: Mode,
+    sharing: Sharing,
+) -> io::Result<Option<Lock>> {
+    let file = open(path, sharing)?;
+    Ok(match try_file(&file, mode)? {
+        Tried::Locked => Some(Lock { _file: Some(file) }),
+        Tried::Contended => None,
+        Tried::Unsupported => Some(Lock { _file: None }),
+    })
+}
+
+/// What came of a try to lock a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tried {
+    /// It is ours until it is closed.
+    Locked,
+    /// It is somebody else's.
+    Contended,
+    /// There are no locks there.
+    Unsupported,
+}
+
+/// Tries once to lock an open file.
+pub(super) fn try_file(file: &File, mode: Mode) -> io::Result<Tried> {
+    match try_lock(file, mode) {
+        Ok(()) => Ok(Tried::Locked),
+        Err(error) if is_contended(&error) => Ok(Tried::Contended),
+        Err(error) if is_unsupported(&error) => Ok(Tried::Unsupported),
+        Err(error) => Err(error),
+    }
+}
+
 fn open(path: &Path, sharing: Sharing) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -138,12 +178,9 @@ fn open(path: &Path, sharing: Sharing) -> io::Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .custom_flags(UNTRICKED)
         .open(path)?;
-    if sharing == Sharing::Group {
-        // Only its owner can, and only the first time it matters.
-        let _ = file.set_permissions(Permissions::from_mode(0o660));
-    }
+    share_file(&file, sharing);
     Ok(file)
 }
 
@@ -167,6 +204,11 @@ fn is_unsupported(error: &io::Error) -> bool {
 }
 
 fn sign(file: &mut File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.nlink() != 1 {
+        // It has another name, perhaps outside the cache.
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     let host = rustix::system::uname();
     let text = format!(
         "pid {}\nhost {}\nsince {}\n",

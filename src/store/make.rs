@@ -4,18 +4,19 @@
 //! system's temporary directory.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::area::{self, Area};
-use super::entry::{Artifact, Lookup, Temporary};
+use super::entry::{Artifact, Found, Lookup, Temporary};
 use super::layout::MANIFEST;
 use super::lock::{self, Lock, LockError, LockEvent, Mode};
 use super::manifest::Manifest;
-use super::{Cache, EnsureError, Event, Observer, Outcome, Sharing, open};
+use super::stats::{Cause, Miss};
+use super::{Cache, EnsureError, Event, Observer, Outcome, Sharing, evict, explain, open};
 use crate::digest::Digest;
 use crate::step::Step;
 use crate::step::execute::{self, ExecuteError, Produced};
@@ -43,15 +44,39 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// A step's outputs, and how they were come by.
+pub(super) struct Made {
+    pub(super) found: Found,
+    pub(super) outcome: Outcome,
+    pub(super) miss: Option<Miss>,
+}
+
+impl Made {
+    pub(super) const fn hit(found: Found) -> Self {
+        Self {
+            found,
+            outcome: Outcome::Hit,
+            miss: None,
+        }
+    }
+}
+
 impl Job<'_> {
+    /// Builds where there is no cache.
+    pub(super) fn make_without(&self) -> Result<Made, EnsureError> {
+        let miss = Miss::new(Cause::Asked, "there is no cache");
+        Ok(self.made(self.build_outside()?, miss))
+    }
+
     /// Builds under the key's lock, unless somebody else has meanwhile.
-    pub(super) fn make_in(&self, cache: &Cache) -> Result<(Outcome, Vec<Artifact>), EnsureError> {
+    pub(super) fn make_in(&self, cache: &Cache) -> Result<Made, EnsureError> {
         self.runner.interrupt.arm();
         if cache.read_only.is_none()
-            && let Err(error) = open::populate(&cache.layout, cache.sharing)
+            && let Err(error) = open::populate(cache.layout(), cache.sharing())
         {
             self.warn_unwritable(cache, &error);
-            return Ok((Outcome::Built, self.build_outside()?));
+            let miss = Miss::new(Cause::Asked, "the cache can't be written");
+            return Ok(self.made(self.build_outside()?, miss));
         }
         let _locks = match self.lock(cache) {
             Ok(locks) => locks,
@@ -63,33 +88,49 @@ impl Job<'_> {
                 Vec::new()
             }
         };
-        let outcome = match cache.lookup(&self.key, self.step) {
-            Lookup::Hit(artifacts) if !self.refresh => return Ok((Outcome::Hit, artifacts)),
-            Lookup::Hit(_) | Lookup::Absent => Outcome::Built,
+        let miss = match cache.lookup(&self.key, self.step) {
+            Lookup::Hit(found) if !self.refresh => return Ok(Made::hit(found)),
+            Lookup::Hit(_) => Miss::new(Cause::Asked, "--refresh"),
+            Lookup::Absent => explain::absent(cache, self.step, &self.key).0,
             Lookup::Damaged(reason) => {
                 (self.observe)(Event::Damaged {
                     subject: &self.step.subject,
                     kind: self.step.kind,
                     reason: &reason,
                 });
-                Outcome::Repaired { reason }
+                Miss::new(Cause::Damaged, reason)
             }
         };
         if cache.read_only.is_some() {
-            return Ok((outcome, self.build_outside()?));
+            return Ok(self.made(self.build_outside()?, miss));
         }
-        match self.build_in(cache, &outcome) {
+        let found = match self.build_in(cache, &miss) {
             Err(Failure::Cache(error)) => {
                 self.warn_unwritable(cache, &error);
-                Ok((outcome, self.build_outside()?))
+                self.build_outside()?
             }
-            Err(Failure::Step(error)) => Err(self.with_log(cache, error).into()),
-            Ok(artifacts) => Ok((outcome, artifacts)),
+            Err(Failure::Step(error)) => return Err(self.with_log(cache, error).into()),
+            Ok(found) => found,
+        };
+        Ok(self.made(found, miss))
+    }
+
+    fn made(&self, found: Found, miss: Miss) -> Made {
+        let outcome = match miss.cause {
+            Cause::Damaged => Outcome::Repaired {
+                reason: miss.reason.clone(),
+            },
+            _ => Outcome::Built,
+        };
+        Made {
+            found,
+            outcome,
+            miss: Some(miss),
         }
     }
 
     /// Builds in the system's temporary directory; the result lives as long as its artifacts.
-    pub(super) fn build_outside(&self) -> Result<Vec<Artifact>, EnsureError> {
+    fn build_outside(&self) -> Result<Found, EnsureError> {
         self.runner.interrupt.arm();
         let parent = std::env::temp_dir();
         let in_temporary = |failure| match failure {
@@ -101,7 +142,7 @@ impl Job<'_> {
         };
         let area =
             Area::new(&parent, Sharing::Private).map_err(|error| in_temporary(error.into()))?;
-        let produced = self.produce(&area).map_err(in_temporary)?;
+        let (produced, _) = self.produce(&area).map_err(in_temporary)?;
         Ok(self.temporary(&produced, area))
     }
 
@@ -121,28 +162,45 @@ impl Job<'_> {
         };
         let interrupt = &self.runner.interrupt;
         let acquire =
-            |path: &Path, mode| lock::acquire(path, mode, cache.sharing, interrupt, &on_event);
-        let root = acquire(&cache.layout.root_lock(), Mode::Shared)?;
-        let own = acquire(&cache.layout.lock(&self.key), Mode::Exclusive)?;
+            |path: &Path, mode| lock::acquire(path, mode, cache.sharing(), interrupt, &on_event);
+        let root = acquire(&cache.layout().root_lock(), Mode::Shared)?;
+        let lock = cache.layout().lock(&self.key);
+        if let Some(shard) = lock.parent() {
+            open::create(shard, cache.sharing()).map_err(|source| LockError::Io {
+                path: shard.to_owned(),
+                source,
+            })?;
+        }
+        let own = acquire(&lock, Mode::Exclusive)?;
         Ok(vec![root, own])
     }
 
-    fn build_in(&self, cache: &Cache, outcome: &Outcome) -> Result<Vec<Artifact>, Failure> {
-        if let Outcome::Repaired { reason } = outcome {
-            self.quarantine(cache, reason)?;
-        }
-        area::sweep(&cache.layout.work());
-        let area = Area::new(&cache.layout.work(), cache.sharing)?;
-        let produced = self.produce(&area)?;
-        let destination = cache.layout.entry(&self.key);
-        let shard = cache.layout.shard(&self.key);
+    fn build_in(&self, cache: &Cache, miss: &Miss) -> Result<Found, Failure> {
+        area::sweep(&cache.layout().work());
+        let area = Area::new(&cache.layout().work(), cache.sharing())?;
+        let destination = cache.layout().entry(&self.key);
+        let shard = cache.layout().shard(&self.key);
         if fs::symlink_metadata(&shard).is_ok_and(|metadata| !metadata.is_dir()) {
             fs::rename(&shard, area.misplaced())?;
         }
+        if miss.cause == Cause::Damaged {
+            evict::quarantine(cache, &self.key, &miss.reason)?;
+        }
+        let (produced, created) = self.produce(&area)?;
         let published =
-            open::create(&shard, cache.sharing, false).and_then(|()| publish(&area, &destination));
+            open::create(&shard, cache.sharing()).and_then(|()| publish(&area, &destination));
         match published {
-            Ok(()) => Ok(self.artifacts(&produced, &destination, None)),
+            Ok(()) => {
+                // A hint for explanations.
+                let _ = explain::add(
+                    cache.layout(),
+                    cache.sharing(),
+                    self.step,
+                    &self.key,
+                    created.as_secs(),
+                );
+                Ok(self.found(&produced, &destination, None))
+            }
             // It is made, and only its place is missing: nothing has to run again.
             Err(error) => {
                 self.warn_unwritable(cache, &error);
@@ -159,39 +217,14 @@ impl Job<'_> {
     }
 
     /// The outputs where they were made, for as long as somebody wants them.
-    fn temporary(&self, produced: &Produced, area: Area) -> Vec<Artifact> {
+    fn temporary(&self, produced: &Produced, area: Area) -> Found {
         let entry = area.entry();
         let directory = Arc::new(Temporary::from(area.into_directory()));
-        self.artifacts(produced, &entry, Some(&directory))
+        self.found(produced, &entry, Some(&directory))
     }
 
-    /// Moves a damaged entry out of the way, beside a file that says what is wrong with it.
-    fn quarantine(&self, cache: &Cache, reason: &str) -> io::Result<()> {
-        let key = self.key;
-        let place = tempfile::Builder::new()
-            .prefix(&format!("{}-", key.short()))
-            .tempdir_in(cache.layout.quarantine())?;
-        fs::write(
-            place.path().join("reason.txt"),
-            format!("key {key}\n{reason}\n"),
-        )?;
-        match fs::rename(cache.layout.entry(&key), place.path().join("entry")) {
-            Ok(()) => {
-                let _ = place.keep();
-                Ok(())
-            }
-            // Somebody else was faster, or a file stands in the place of the shard.
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Carries the step out and puts the entry together.
-    fn produce(&self, area: &Area) -> Result<Produced, Failure> {
+    /// Carries the step out and puts the entry together. Gives the time of that as well.
+    fn produce(&self, area: &Area) -> Result<(Produced, Duration), Failure> {
         let on_start = |invocation: &Invocation| {
             (self.observe)(Event::Running {
                 subject: &self.step.subject,
@@ -211,12 +244,13 @@ impl Job<'_> {
                 tool: tool.path.clone(),
             }));
         }
-        self.assemble(&produced, area)?;
-        Ok(produced)
+        let created = since_epoch();
+        self.assemble(&produced, created, area)?;
+        Ok((produced, created))
     }
 
     /// Outputs first, manifest last.
-    fn assemble(&self, produced: &Produced, area: &Area) -> io::Result<()> {
+    fn assemble(&self, produced: &Produced, created: Duration, area: &Area) -> io::Result<()> {
         let (work, entry) = (area.work(), area.entry());
         for file in &produced.outputs {
             let path = entry.join(&*file.name);
@@ -224,7 +258,7 @@ impl Job<'_> {
             // Against an absent-minded edit; whoever owns the directory can still delete it.
             fs::set_permissions(&path, fs::Permissions::from_mode(0o444))?;
         }
-        let manifest = Manifest::new(self.key, self.step, produced, since_epoch());
+        let manifest = Manifest::new(self.key, self.step, produced, created);
         let text = manifest.to_text().map_err(io::Error::other)?;
         let path = entry.join(MANIFEST);
         fs::write(&path, text)?;
@@ -232,22 +266,24 @@ impl Job<'_> {
         fs::set_permissions(path, fs::Permissions::from_mode(0o644))
     }
 
-    fn artifacts(
+    fn found(
         &self,
         produced: &Produced,
         directory: &Path,
         temporary: Option<&Arc<Temporary>>,
-    ) -> Vec<Artifact> {
+    ) -> Found {
         let files = self.step.outputs.iter().zip(&produced.outputs);
-        files
-            .map(|(output, file)| Artifact {
-                name: output.name.clone(),
-                path: directory.join(&*output.name),
-                size: file.size,
-                digest: file.digest,
-                temporary: temporary.cloned(),
-            })
-            .collect()
+        let artifacts = files.map(|(output, file)| Artifact {
+            name: output.name.clone(),
+            path: directory.join(&*output.name),
+            size: file.size,
+            digest: file.digest,
+            temporary: temporary.cloned(),
+        });
+        Found {
+            artifacts: artifacts.collect(),
+            took: produced.took(),
+        }
     }
 
     /// Saves a failed tool's whole log, and says where.
@@ -255,8 +291,12 @@ impl Job<'_> {
         let ExecuteError::Tool(mut failure) = error else {
             return error;
         };
-        let path = cache.layout.failure(&self.key);
-        if fs::write(&path, &failure.log).is_ok() {
+        let path = cache.layout().failure(&self.key);
+        let written = open::new_file(&path).and_then(|mut file| {
+            open::share_file(&file, cache.sharing());
+            file.write_all(failure.log.as_bytes())
+        });
+        if written.is_ok() {
             failure.log_path = Some(path);
         }
         ExecuteError::Tool(failure)
@@ -269,7 +309,7 @@ impl Job<'_> {
     fn warn_unwritable(&self, cache: &Cache, error: &io::Error) {
         self.warn(format!(
             "can't write the cache {}: {error}; what is built now is not kept",
-            cache.layout.root().display()
+            cache.layout().root().display()
         ));
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::explain::Lines;
 use super::layout::SCHEMA;
 use crate::digest::Digest;
 use crate::step::Step;
@@ -38,6 +39,9 @@ pub struct Head {
     pub schema: u32,
     /// The step's key, which names the entry.
     pub key: Digest,
+    /// How long the step took, in milliseconds.
+    #[serde(default)]
+    pub took: u64,
     /// The entry's files, in the step's order.
     pub artifact: Vec<ArtifactRecord>,
 }
@@ -71,8 +75,35 @@ pub struct Record {
     /// The programs that made it.
     #[serde(default)]
     pub tool: BTreeMap<String, Identity>,
+    /// The lines of what the user wrote, to tell which of them changed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lines: BTreeMap<String, Lines>,
     /// Everything the key was computed from.
     pub material: Material,
+}
+
+/// What a list shows of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// What a hit needs.
+    pub head: Head,
+    /// The kind of step.
+    pub step: String,
+    /// The kernel.
+    pub kernel: String,
+    /// The target.
+    pub target: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+}
+
+/// The first fields of a record, before those that may be long.
+#[derive(Deserialize)]
+struct Brief {
+    step: String,
+    kernel: String,
+    target: String,
+    created: u64,
 }
 
 /// Why a manifest can't be believed.
@@ -110,6 +141,7 @@ impl Manifest {
             head: Head {
                 schema: SCHEMA,
                 key,
+                took: u64::try_from(produced.took().as_millis()).unwrap_or(u64::MAX),
                 artifact: artifact.collect(),
             },
             record: Record {
@@ -120,6 +152,7 @@ impl Manifest {
                 milliseconds: milliseconds.collect(),
                 log: produced.log.clone(),
                 tool: tool.collect(),
+                lines: Lines::of_step(step),
                 material: step.material(),
             },
         }
@@ -154,6 +187,28 @@ impl Manifest {
         let manifest: Self = from_toml(text)?;
         manifest.head.check_schema()?;
         Ok(manifest)
+    }
+}
+
+impl Summary {
+    /// Reads the beginning of a manifest: much less than all of it.
+    ///
+    /// # Errors
+    /// See [`ManifestError`]; the checksum covers the whole file.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+        let text = checked(bytes)?;
+        let (head, record) = text.split_once(RECORD).unwrap_or((text, ""));
+        // A name that held this would keep the entry from lists, and from nothing else.
+        let brief = record.find("\nlog = ").map_or(record, |at| &record[..at]);
+        let (head, brief): (Head, Brief) = (from_toml(head)?, from_toml(brief)?);
+        head.check_schema()?;
+        Ok(Self {
+            head,
+            step: brief.step,
+            kernel: brief.kernel,
+            target: brief.target,
+            created: brief.created,
+        })
     }
 }
 

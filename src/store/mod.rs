@@ -5,31 +5,42 @@
 //! Locks only keep two processes from doing the same work; nothing relies on them.
 
 mod area;
-mod contents;
+mod clean;
+mod clear;
+mod directory;
 pub mod entry;
+mod evict;
+pub mod explain;
 pub mod layout;
+mod list;
 pub mod lock;
 mod make;
 pub mod manifest;
 mod open;
+pub mod stats;
+mod survey;
+mod sweep;
 mod verified;
+mod verify;
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use contents::{ClearError, Cleared, Listed};
+pub use clean::{Bounds, CleanError, Cleaned};
+pub use clear::{ClearError, Cleared, Selection};
 pub use entry::Artifact;
-use entry::{Lookup, Temporary};
+use entry::{Lookup, Shelf, Temporary};
 use layout::Layout;
+pub use list::{Listed, ShowError, Shown};
 use lock::Holder;
-use make::Job;
+use make::{Job, Made};
 pub use open::{OpenError, Sharing};
-use verified::Verified;
+use stats::{Asked, Collected, Miss, Statistics};
+pub use verify::{Checked, OnProblem, Problem};
 
 use crate::digest::Digest;
-use crate::recent::Recent;
 use crate::step::execute::ExecuteError;
 use crate::step::run::{Invocation, Runner};
 use crate::step::{Keyed, Kind, Step};
@@ -42,13 +53,15 @@ pub struct Store {
 
 #[derive(Debug)]
 struct Cache {
-    layout: Layout,
-    sharing: Sharing,
+    own: Shelf,
+    /// Where else entries are looked up, in this order; nothing is ever written there.
+    layers: Vec<Shelf>,
     /// Why nothing can be written, if so.
     read_only: Option<String>,
     /// What deletes it in the end, if it is for this process alone.
     temporary: Option<Arc<Temporary>>,
-    verified: Recent<Digest, Verified>,
+    /// Not of a cache that can't be written, or is gone with this process.
+    statistics: Option<Statistics>,
 }
 
 /// How an artifact was come by.
@@ -86,6 +99,8 @@ pub struct Ensured {
     pub key: Digest,
     /// How they were come by.
     pub outcome: Outcome,
+    /// Why they had to be built, if they had.
+    pub miss: Option<Miss>,
     /// One for each declared output, in order, verified.
     pub artifacts: Vec<Artifact>,
     /// How long it took, waiting included.
@@ -165,12 +180,13 @@ impl Store {
             )));
             error.to_string()
         });
+        let statistics = Statistics::new(layout.statistics(), sharing);
         let cache = Cache {
-            layout,
-            sharing,
+            statistics: read_only.is_none().then_some(statistics),
+            own: Shelf::new(layout, sharing, true),
+            layers: Vec::new(),
             read_only,
             temporary: None,
-            verified: Recent::default(),
         };
         Ok(Self { cache: Some(cache) })
     }
@@ -185,13 +201,39 @@ impl Store {
         let layout = Layout::new(directory.path().to_owned());
         open::populate(&layout, Sharing::Private)?;
         let cache = Cache {
-            layout,
-            sharing: Sharing::Private,
+            own: Shelf::new(layout, Sharing::Private, true),
+            layers: Vec::new(),
             read_only: None,
             temporary: Some(Arc::new(directory.into())),
-            verified: Recent::default(),
+            statistics: None,
         };
         Ok(Self { cache: Some(cache) })
+    }
+
+    /// Looks up in the cache directories `layers` as well, in this order, what is not in its own. They
+    /// are only read, whoever they belong to; one that is not there is left out, with a warning.
+    ///
+    /// # Errors
+    /// When everybody can write one of them.
+    pub fn with_layers(
+        mut self,
+        layers: &[PathBuf],
+        observe: Observer<'_>,
+    ) -> Result<Self, OpenError> {
+        let Some(cache) = &mut self.cache else {
+            return Ok(self);
+        };
+        for root in layers {
+            let layout = Layout::new(root.clone());
+            match open::check_layer(&layout)? {
+                None => cache.layers.push(Shelf::new(layout, Sharing::Group, false)),
+                Some(reason) => observe(Event::Warning(format!(
+                    "nothing is looked up in the cache layer {}: {reason}",
+                    root.display()
+                ))),
+            }
+        }
+        Ok(self)
     }
 
     /// A store that keeps nothing.
@@ -203,7 +245,35 @@ impl Store {
     /// The paths of the cache directory, if there is one.
     #[must_use]
     pub fn layout(&self) -> Option<&Layout> {
-        self.cache.as_ref().map(|cache| &cache.layout)
+        self.cache.as_ref().map(Cache::layout)
+    }
+
+    /// Everything that was counted in this cache, by all processes.
+    #[must_use]
+    pub fn statistics(&self) -> Collected {
+        let Some(cache) = &self.cache else {
+            return Collected::default();
+        };
+        match &cache.statistics {
+            Some(statistics) => statistics.collect(),
+            // They can be read all the same.
+            None => Statistics::new(cache.layout().statistics(), cache.sharing()).collect(),
+        }
+    }
+
+    /// Begins to count anew. Gives what was counted.
+    ///
+    /// # Errors
+    /// When the cache can't be written.
+    pub fn reset_statistics(&self) -> io::Result<Collected> {
+        match self
+            .cache
+            .as_ref()
+            .and_then(|cache| cache.statistics.as_ref())
+        {
+            Some(statistics) => statistics.reset(),
+            None => Err(ErrorKind::ReadOnlyFilesystem.into()),
+        }
     }
 
     /// The outputs of `step`: from the cache if they are there and verify, built otherwise. With
@@ -227,23 +297,27 @@ impl Store {
             runner,
             observe,
         };
-        let (outcome, artifacts) = match &self.cache {
-            None => (Outcome::Built, job.build_outside()?),
+        let made = match &self.cache {
+            None => job.make_without()?,
             Some(cache) => {
                 // What is to be replaced need not be read.
                 let known = (!refresh).then(|| cache.lookup(&key, step));
-                let (outcome, artifacts) = match known {
-                    Some(Lookup::Hit(artifacts)) => (Outcome::Hit, artifacts),
-                    _ => job.make_in(cache)?,
+                let made = match known {
+                    Some(Lookup::Hit(found)) => Ok(Made::hit(found)),
+                    _ => job.make_in(cache),
                 };
-                (outcome, cache.lend(artifacts))
+                cache.count(step, &key, started.elapsed(), &made);
+                let mut made = made?;
+                made.found.artifacts = cache.lend(made.found.artifacts);
+                made
             }
         };
         Ok(Ensured {
             kind: step.kind,
             key,
-            outcome,
-            artifacts,
+            outcome: made.outcome,
+            miss: made.miss,
+            artifacts: made.found.artifacts,
             elapsed: started.elapsed(),
         })
     }
@@ -262,8 +336,55 @@ impl Cache {
         artifacts
     }
 
+    fn layout(&self) -> &Layout {
+        &self.own.layout
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.own.sharing
+    }
+
+    /// Looks in all layers. What is damaged in those below the own one is as good as absent.
     fn lookup(&self, key: &Digest, step: &Step) -> Lookup {
-        entry::lookup(&self.layout, key, step, &self.verified)
+        let mut found = entry::lookup(&self.own, key, step);
+        for layer in &self.layers {
+            if !matches!(found, Lookup::Absent) {
+                break;
+            }
+            if let hit @ Lookup::Hit(_) = entry::lookup(layer, key, step) {
+                found = hit;
+            }
+        }
+        found
+    }
+
+    /// Counts what became of a step.
+    fn count(
+        &self,
+        step: &Step,
+        key: &Digest,
+        elapsed: Duration,
+        made: &Result<Made, EnsureError>,
+    ) {
+        let Some(statistics) = &self.statistics else {
+            return;
+        };
+        let mut asked = Asked {
+            step,
+            key,
+            bytes: 0,
+            took: elapsed,
+        };
+        let Ok(made) = made else {
+            return statistics.failure(asked);
+        };
+        let artifacts = made.found.artifacts.iter();
+        asked.bytes = artifacts.map(|artifact| artifact.size).sum();
+        asked.took = made.found.took;
+        match &made.miss {
+            None => statistics.hit(asked),
+            Some(miss) => statistics.miss(asked, miss),
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 //! What lies in the cache is executed. A directory that somebody else could have written is refused;
 //! one that can't be written still serves hits, and builds go on without it.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::layout::Layout;
 
@@ -70,6 +72,16 @@ pub enum Sharing {
     Group,
 }
 
+impl Sharing {
+    /// Permission bits that no file and no directory of the cache may have.
+    pub(super) const fn forbidden(self) -> u32 {
+        match self {
+            Self::Private => 0o022,
+            Self::Group => 0o002,
+        }
+    }
+}
+
 /// Checks `layout`'s directory and makes what is missing in it. The result says why the cache can
 /// only be read, if so.
 pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, OpenError> {
@@ -83,7 +95,7 @@ pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, Open
                     target,
                 });
             }
-            if let Err(error) = create(root, sharing, true) {
+            if let Err(error) = make(root, sharing, true) {
                 return unwritable(root, error);
             }
             fs::metadata(root).map_err(|source| io_error(root, source))?
@@ -99,6 +111,9 @@ pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, Open
     check_trust(root, &metadata, sharing)?;
     // On a hit everything is there, and this one look is all it costs.
     match fs::symlink_metadata(layout.version()) {
+        Ok(metadata) if !metadata.is_dir() => {
+            Err(OpenError::NotADirectory(layout.version().to_owned()))
+        }
         Ok(metadata) => {
             check_trust(layout.version(), &metadata, sharing)?;
             Ok(None)
@@ -109,29 +124,38 @@ pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, Open
     }
 }
 
+/// Whether a cache directory may be read that somebody else keeps. The result says why there is
+/// nothing to read, if so.
+pub fn check_layer(layout: &Layout) -> Result<Option<String>, OpenError> {
+    for directory in [layout.root(), layout.version()] {
+        match fs::metadata(directory) {
+            Ok(metadata) => check_trust(directory, &metadata, Sharing::Group)?,
+            Err(error) => return Ok(Some(format!("{}: {error}", directory.display()))),
+        }
+    }
+    Ok(None)
+}
+
 /// Makes whatever is missing in the cache directory.
 pub fn populate(layout: &Layout, sharing: Sharing) -> io::Result<()> {
     if fs::symlink_metadata(layout.tag()).is_err() {
-        create(layout.root(), sharing, true)?;
+        make(layout.root(), sharing, true)?;
         fs::write(layout.tag(), TAG)?;
     }
-    for directory in [
-        layout.version(),
-        &layout.entries(),
-        &layout.locks(),
-        &layout.quarantine(),
-        &layout.failures(),
-        &layout.tools(),
-        // Last: where it is, everything is.
-        &layout.work(),
-    ] {
-        create(directory, sharing, false)?;
+    for directory in &layout.directories() {
+        create(directory, sharing)?;
     }
     Ok(())
 }
 
-/// Makes a directory that only those who share the cache can use; one that exists is left alone.
-pub fn create(directory: &Path, sharing: Sharing, recursive: bool) -> io::Result<()> {
+/// Makes a directory in the cache that only those who share it can use, unless it is there.
+pub fn create(directory: &Path, sharing: Sharing) -> io::Result<()> {
+    make(directory, sharing, false)?;
+    // What is outside the cache is not ours to write.
+    check_real(directory)
+}
+
+fn make(directory: &Path, sharing: Sharing, recursive: bool) -> io::Result<()> {
     let mode = match sharing {
         Sharing::Private => 0o700,
         Sharing::Group => 0o2770,
@@ -150,6 +174,43 @@ pub fn create(directory: &Path, sharing: Sharing, recursive: bool) -> io::Result
     }
 }
 
+/// Whether a directory of ours is one, and no symbolic link to another.
+pub fn check_real(directory: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(directory)?.is_dir() {
+        return Ok(());
+    }
+    let reason = format!("{} is not a directory", directory.display());
+    Err(io::Error::new(ErrorKind::NotADirectory, reason))
+}
+
+/// Flags for opening what should be a regular file: no link is followed and no FIFO waited for.
+pub const UNTRICKED: i32 = (OFlags::NOFOLLOW.bits() | OFlags::NONBLOCK.bits()).cast_signed();
+
+/// Lets those who share the cache write a file that was just opened. Only its owner can, and only
+/// the first time it matters.
+pub fn share_file(file: &File, sharing: Sharing) {
+    if sharing == Sharing::Group {
+        let _ = file.set_permissions(fs::Permissions::from_mode(0o660));
+    }
+}
+
+/// A new file in the place of what is there: neither behind a link, nor one that has another name
+/// elsewhere.
+pub fn new_file(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::create_new(path)
+}
+
+/// Lets those who share the cache look into a directory that was just made, and delete it.
+pub fn share_directory(path: &Path, sharing: Sharing) {
+    if sharing == Sharing::Group {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o2770));
+    }
+}
+
 /// Whether there is a symbolic link in the place of a directory of ours.
 pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
@@ -165,15 +226,12 @@ fn check_trust(path: &Path, metadata: &fs::Metadata, sharing: Sharing) -> Result
             user,
         });
     }
-    let (forbidden, hint) = match sharing {
-        Sharing::Private => (
-            0o022,
-            ", or pass --shared-cache if its group is meant to write it",
-        ),
-        Sharing::Group => (0o002, ""),
+    let hint = match sharing {
+        Sharing::Private => ", or pass --shared-cache if its group is meant to write it",
+        Sharing::Group => "",
     };
     let mode = metadata.mode() & 0o7777;
-    if mode & forbidden != 0 {
+    if mode & sharing.forbidden() != 0 {
         return Err(OpenError::Writable {
             path: path.to_owned(),
             mode,

@@ -3,7 +3,8 @@
 //! A file whose bytes equal those that were digested needs no digest. Nothing else is taken on
 //! trust: every file is still opened, read to its end and compared on every hit.
 
-use super::entry::{self, Artifact};
+use super::directory::EntryDirectory;
+use super::entry::{self, Found};
 use super::manifest::ArtifactRecord;
 
 /// Entries with more bytes are digested each time.
@@ -15,7 +16,7 @@ pub struct Verified {
     pub(super) manifest: Vec<u8>,
     /// One for each artifact.
     pub(super) contents: Vec<Vec<u8>>,
-    pub(super) artifacts: Vec<Artifact>,
+    pub(super) found: Found,
 }
 
 impl Verified {
@@ -27,12 +28,15 @@ impl Verified {
     }
 
     /// Whether the entry, whose manifest has just been read, is the same to the byte.
-    pub(super) fn is_still(&self, manifest: &[u8]) -> bool {
-        let mut files = self.artifacts.iter().zip(&self.contents);
+    pub(super) fn is_still(&self, directory: &EntryDirectory<'_>, manifest: &[u8]) -> bool {
+        let artifacts = self.found.artifacts.iter();
+        let mut files = artifacts.zip(&self.contents);
         self.manifest == manifest
             && files.all(|(artifact, content)| {
-                entry::read_whole(&artifact.path, artifact.size)
-                    .is_ok_and(|bytes| bytes == *content)
+                let opened = directory.file(&artifact.name);
+                let file = opened.and_then(|opened| entry::sized(opened, artifact.size));
+                let bytes = file.and_then(|file| entry::read_sized(&file, artifact.size));
+                bytes.is_ok_and(|bytes| bytes == *content)
             })
     }
 }

@@ -5,9 +5,9 @@
 //! stamp (device, inode, size, mtime, ctime) and every path that was absent still is.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -140,6 +140,9 @@ impl Memo {
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
         writeln!(file, "{HEADER}{}", Digest::of(&body))?;
         file.write_all(body.as_bytes())?;
+        // Whoever may use the cache may read it: in a group's cache everybody has the same tools.
+        let readable = Permissions::from_mode(0o644);
+        file.as_file().set_permissions(readable)?;
         file.persist(directory.join(FILE))
             .map_err(|error| error.error)?;
         Ok(())

@@ -405,3 +405,27 @@ pub fn wait_for(mut condition: impl FnMut() -> bool) {
     }
     panic!("waited for a minute");
 }
+
+/// The library that stands between a program and its files, see `tests/doubles/faulty-fs`; compiled
+/// once for each test program.
+pub fn faulty() -> &'static Path {
+    static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = LIBRARY.get_or_init(|| {
+        let directory = temporary();
+        let path = directory.path().join("libfaulty_fs.so");
+        let source = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/doubles/faulty-fs/src/lib.rs"
+        );
+        let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
+        let mut command = Command::new(rustc);
+        command
+            .args(["--edition", "2024", "--crate-type", "cdylib"])
+            .args(["-O", "-C", "panic=abort", "-o"])
+            .arg(&path)
+            .arg(source);
+        assert!(command.status().unwrap().success());
+        (directory, path)
+    });
+    path
+}

@@ -1,6 +1,6 @@
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::mpsc;
 
 use proptest::prelude::*;

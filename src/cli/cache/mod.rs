@@ -1,0 +1,247 @@
+//! `npu-build cache`: where the cache is, what is in it, whether it is sound, and how to keep it small.
+
+pub mod args;
+mod list;
+mod show;
+mod stats;
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use npu_build::config::CacheChoices;
+use npu_build::interrupt::Interrupt;
+use npu_build::plan::Session;
+use npu_build::store::{Bounds, Problem, Selection, Store};
+use serde::Serialize;
+
+use super::args::Global;
+use super::terminal::{Terminal, Tone};
+use super::{Failure, session, settings};
+use args::{CacheCommand, ClearCommand, GcCommand};
+
+/// Exit code of a verification that found something.
+const UNSOUND: u8 = 1;
+
+pub fn run(global: &Global, command: &CacheCommand, terminal: &Terminal) -> Result<(), Failure> {
+    let session = session(settings(global)?, terminal)?;
+    let store = session.store();
+    let Some(layout) = store.layout() else {
+        return Err(Failure::bad_input(
+            "there is no cache: --no-cache, NPU_BUILD_NO_CACHE or cache.enabled turns it off",
+        ));
+    };
+    match command {
+        CacheCommand::Dir => Ok(terminal.result_path(layout.root())?),
+        CacheCommand::List(command) => list::list(store, command, terminal),
+        CacheCommand::Show { key } => show::show(store, key, terminal),
+        CacheCommand::Verify { repair, jobs } => {
+            let jobs = jobs.map_or_else(cores, |jobs| usize::try_from(jobs).unwrap_or(1));
+            verify(store, *repair, jobs, session.interrupt(), terminal)
+        }
+        CacheCommand::Gc(command) => gc(&session, command, terminal),
+        CacheCommand::Clear(command) => clear(store, command, session.interrupt(), terminal),
+        CacheCommand::Stats { reset } => stats::stats(store, *reset, terminal),
+    }
+}
+
+fn verify(
+    store: &Store,
+    repair: bool,
+    jobs: usize,
+    interrupt: &Interrupt,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Found<'a> {
+        problem: &'a str,
+        key: Option<String>,
+        path: PathBuf,
+        repaired: bool,
+    }
+    #[derive(Serialize)]
+    struct Summary {
+        entries: u64,
+        bytes: u64,
+        problems: u64,
+        left: u64,
+    }
+    let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+    let on_problem = |problem: &Problem| {
+        let path = problem.path.display();
+        let done = if problem.repaired { " (repaired)" } else { "" };
+        let line = format!("{path}: {}{done}", problem.reason);
+        let _ = if terminal.json {
+            terminal.result_json(&Found {
+                problem: &problem.reason,
+                key: problem.key.map(|key| key.to_string()),
+                path: problem.path.clone(),
+                repaired: problem.repaired,
+            })
+        } else {
+            terminal.result(&line)
+        };
+    };
+    let checked = store.verify(repair, jobs, interrupt, &observe, &on_problem)?;
+    if terminal.json {
+        terminal.result_json(&Summary {
+            entries: checked.entries,
+            bytes: checked.bytes,
+            problems: checked.problems,
+            left: checked.left,
+        })?;
+    }
+    let (entries, size) = (checked.entries, size(checked.bytes));
+    let message = match checked.problems {
+        0 => format!("{entries} entries, {size}: all is well"),
+        problems => format!(
+            "{entries} entries, {size}: {problems} problems, {} of them repaired",
+            problems - checked.left
+        ),
+    };
+    let tone = if checked.left == 0 {
+        Tone::Good
+    } else {
+        Tone::Bad
+    };
+    terminal.status("verified", tone, &message);
+    if checked.left == 0 {
+        return Ok(());
+    }
+    if !repair {
+        terminal.status(
+            "hint",
+            Tone::Note,
+            "npu-build cache verify --repair puts them right",
+        );
+    }
+    Err(Failure::Printed(UNSOUND))
+}
+
+fn gc(session: &Session, command: &GcCommand, terminal: &Terminal) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Summary {
+        dry_run: bool,
+        entries: u64,
+        bytes: u64,
+        leftovers: u64,
+        entries_left: u64,
+        bytes_left: u64,
+    }
+    let set = session.settings().cache_bounds;
+    let given = CacheChoices {
+        max_size: command.max_size,
+        max_age: command.max_age,
+        max_entries: command.max_entries,
+        ..CacheChoices::default()
+    };
+    let given_bounds = given.bounds();
+    let bounds = Bounds {
+        size: given.max_size.map_or(set.size, |_| given_bounds.size),
+        age: given.max_age.map_or(set.age, |_| given_bounds.age),
+        entries: given
+            .max_entries
+            .map_or(set.entries, |_| given_bounds.entries),
+    };
+    let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+    let store = session.store();
+    let cleaned = store.clean(bounds, command.dry_run, session.interrupt(), &observe)?;
+    if terminal.json {
+        terminal.result_json(&Summary {
+            dry_run: command.dry_run,
+            entries: cleaned.entries,
+            bytes: cleaned.bytes,
+            leftovers: cleaned.leftovers,
+            entries_left: cleaned.entries_left,
+            bytes_left: cleaned.bytes_left,
+        })?;
+    }
+    let word = if command.dry_run {
+        "would delete"
+    } else {
+        "deleted"
+    };
+    let message = format!(
+        "{} entries, {}, and {} leftovers; {} entries, {} stay",
+        cleaned.entries,
+        size(cleaned.bytes),
+        cleaned.leftovers,
+        cleaned.entries_left,
+        size(cleaned.bytes_left)
+    );
+    terminal.status(word, Tone::Good, &message);
+    Ok(())
+}
+
+fn clear(
+    store: &Store,
+    command: &ClearCommand,
+    interrupt: &Interrupt,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Summary {
+        entries: u64,
+        bytes: u64,
+    }
+    let selection = match command {
+        ClearCommand { all: true, .. } => Selection::Everything,
+        ClearCommand {
+            kernel: None,
+            target: None,
+            ..
+        } => Selection::Entries,
+        ClearCommand { kernel, target, .. } => Selection::Of {
+            kernel: kernel.clone(),
+            target: target.map(|target| target.name().to_owned()),
+        },
+    };
+    let on_wait = || terminal.status("waiting", Tone::Note, "for builds that still run");
+    let cleared = store.clear(&selection, interrupt, &on_wait)?;
+    if terminal.json {
+        terminal.result_json(&Summary {
+            entries: cleared.entries,
+            bytes: cleared.bytes,
+        })?;
+    }
+    let message = format!("{} entries, {}", cleared.entries, size(cleared.bytes));
+    terminal.status("cleared", Tone::Good, &message);
+    Ok(())
+}
+
+/// Keeps the cache within its bounds, now and then, after a build.
+pub fn tidy(session: &Session, terminal: &Terminal) {
+    let bounds = session.settings().cache_bounds;
+    match session.store().clean_if_due(bounds, session.interrupt()) {
+        Ok(Some(cleaned)) if cleaned.entries > 0 => terminal.detail(
+            "deleted",
+            &format!(
+                "{} entries, {}, that were not used for the longest time",
+                cleaned.entries,
+                size(cleaned.bytes)
+            ),
+        ),
+        Ok(_) => {}
+        // The build is done, and that is what was asked for.
+        Err(error) => terminal.detail("note", &error.to_string()),
+    }
+}
+
+/// One thread for each core.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let mut amount = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while amount >= 1024.0 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    format!("{amount:.1} {}", UNITS[unit])
+}

@@ -1,0 +1,93 @@
+//! `npu-build cache show`.
+
+use std::path::PathBuf;
+
+use npu_build::store::explain::ago;
+use npu_build::store::manifest::Manifest;
+use npu_build::store::{ShowError, Store};
+use serde::Serialize;
+
+use super::super::Failure;
+use super::super::terminal::Terminal;
+use super::{UNSOUND, size};
+
+/// Shows the entry whose key begins with `digits`.
+pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Object<'a> {
+        path: PathBuf,
+        bytes: u64,
+        hits: u64,
+        last_used: u64,
+        manifest: &'a Manifest,
+    }
+    let shown = store.show(digits).map_err(|error| match error {
+        ShowError::Damaged(..) => Failure::Message {
+            message: error.to_string(),
+            code: UNSOUND,
+        },
+        error => Failure::bad_input(error.to_string()),
+    })?;
+    let manifest = &shown.manifest;
+    let (head, record) = (&manifest.head, &manifest.record);
+    let hits = store.statistics().hits(&head.key);
+    if terminal.json {
+        return Ok(terminal.result_json(&Object {
+            path: shown.path,
+            bytes: shown.bytes,
+            hits,
+            last_used: shown.last_used,
+            manifest,
+        })?);
+    }
+    let mut lines = vec![
+        format!("key        {}", head.key),
+        format!(
+            "kernel     {} ({} for {})",
+            record.kernel, record.step, record.target
+        ),
+        format!("made       {}, in {} ms", ago(record.created), head.took),
+        format!("last used  {}, {hits} hits", ago(shown.last_used)),
+        format!("size       {}", size(shown.bytes)),
+        "artifacts".to_owned(),
+    ];
+    for artifact in &head.artifact {
+        let path = shown.path.join(&artifact.name);
+        lines.push(format!(
+            "  {} {:>10}  {}",
+            artifact.sha256.short(),
+            size(artifact.size),
+            path.display()
+        ));
+    }
+    if !record.tool.is_empty() {
+        lines.push("tools".into());
+    }
+    for (name, tool) in &record.tool {
+        lines.push(format!("  {} {name} {}", tool.digest.short(), tool.version));
+        for file in &tool.files {
+            lines.push(format!("    {} {}", file.digest.short(), file.name));
+        }
+    }
+    lines.push("durations".into());
+    for (name, milliseconds) in &record.milliseconds {
+        lines.push(format!("  {milliseconds:>8} ms  {name}"));
+    }
+    lines.push("material".into());
+    lines.extend(
+        record
+            .material
+            .fields()
+            .iter()
+            .map(|field| format!("  {field}")),
+    );
+    if !record.log.is_empty() {
+        lines.push("log".into());
+        lines.extend(record.log.lines().map(|line| format!("  {line}")));
+    }
+    let steers = |c: char| c.is_control();
+    for line in lines {
+        terminal.result(&line.replace(steers, "\u{fffd}"))?;
+    }
+    Ok(())
+}

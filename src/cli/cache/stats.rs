@@ -1,0 +1,126 @@
+//! `npu-build cache stats`.
+
+use std::collections::BTreeMap;
+
+use npu_build::store::Store;
+use npu_build::store::explain::ago;
+use npu_build::store::stats::{Collected, Counts, Missed, Totals};
+use serde::Serialize;
+
+use super::super::terminal::Terminal;
+use super::super::{Failure, UNWRITABLE};
+use super::{cores, size};
+
+/// Shows what was counted, and begins anew if told to.
+pub fn stats(store: &Store, reset: bool, terminal: &Terminal) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Object<'a> {
+        entries: u64,
+        bytes: u64,
+        since: u64,
+        steps: &'a BTreeMap<String, Counts>,
+        causes: &'a BTreeMap<String, u64>,
+        misses: &'a [Missed],
+    }
+    let Collected { totals, .. } = if reset {
+        store.reset_statistics().map_err(|error| Failure::Message {
+            message: format!("can't reset the statistics: {error}"),
+            code: UNWRITABLE,
+        })?
+    } else {
+        store.statistics()
+    };
+    let (entries, bytes) = store.extent(cores());
+    if terminal.json {
+        return Ok(terminal.result_json(&Object {
+            entries,
+            bytes,
+            since: totals.since,
+            steps: &totals.steps,
+            causes: &totals.causes,
+            misses: &totals.misses,
+        })?);
+    }
+    for line in lines(&totals, entries, bytes, terminal.is_verbose()) {
+        terminal.result(&line.replace(char::is_control, "\u{fffd}"))?;
+    }
+    Ok(())
+}
+
+fn lines(totals: &Totals, entries: u64, bytes: u64, verbose: bool) -> Vec<String> {
+    let mut lines = vec![
+        format!("entries    {entries}, {}", size(bytes)),
+        format!("counted    since {}", ago(totals.since)),
+    ];
+    if totals.steps.is_empty() {
+        lines.push("nothing was asked for since then".into());
+        return lines;
+    }
+    lines.push("step          hits   misses  repairs  failures    delivered   time saved".into());
+    for (step, counts) in &totals.steps {
+        let Counts {
+            hits,
+            misses,
+            repairs,
+            failures,
+            bytes_hit,
+            milliseconds_saved,
+            ..
+        } = counts;
+        lines.push(format!(
+            "{step:9} {hits:>8} {misses:>8} {repairs:>8} {failures:>9} {:>12} {:>12}",
+            size(*bytes_hit),
+            span(*milliseconds_saved)
+        ));
+    }
+    if !totals.causes.is_empty() {
+        lines.push("why steps had to be carried out".into());
+    }
+    let mut causes: Vec<_> = totals.causes.iter().collect();
+    causes.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
+    for (cause, count) in causes {
+        lines.push(format!("  {count:>8}  {}", words(cause)));
+    }
+    if verbose {
+        lines.push("the last of them".into());
+        for missed in &totals.misses {
+            lines.push(format!(
+                "  {:>10}  {}  {} of {}: {}",
+                ago(missed.time),
+                missed.key,
+                missed.step,
+                missed.kernel,
+                missed.reason
+            ));
+        }
+    }
+    lines
+}
+
+/// What a cause means.
+fn words(cause: &str) -> &str {
+    match cause {
+        "asked" => "asked: --refresh, or the cache could not be written",
+        "damaged" => "damaged: an entry did not verify",
+        "deleted" => "deleted: the entry was there once",
+        "new" => "new: no earlier build of the kernel",
+        "version" => "version: npu-build itself",
+        "tool" => "tool: a compiler or a library of it",
+        "option" => "option: arguments of a command",
+        "environment" => "environment: a variable",
+        "fact" => "fact: the machine",
+        "outputs" => "outputs: which files are wanted",
+        "source" => "source: the kernel's text",
+        "input" => "input: another file, or what an earlier step made",
+        cause => cause,
+    }
+}
+
+fn span(milliseconds: u64) -> String {
+    match milliseconds / 1000 {
+        0 => format!("{milliseconds} ms"),
+        seconds @ 1..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}

@@ -1,0 +1,124 @@
+//! `npu-build explain`: hit or miss, and why.
+
+use npu_build::store::explain::{Difference, Explanation, Nearest, ago};
+use serde::Serialize;
+
+use super::args::{Global, KernelCommand};
+use super::compile::request;
+use super::terminal::Terminal;
+use super::{Failure, session, settings};
+
+/// Explains each step of a kernel, up to the first that would be carried out.
+pub fn explain(
+    global: &Global,
+    command: &KernelCommand,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let settings = settings(global)?;
+    let request = request(&command.kernel, &command.options, &settings, false);
+    let session = session(settings, terminal)?;
+    let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+    for explanation in session.explain(&request, &observe)? {
+        if terminal.json {
+            terminal.result_json(&Object::of(&explanation))?;
+        } else {
+            for line in lines(&explanation) {
+                terminal.result(&line.replace(char::is_control, "\u{fffd}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    step: &'static str,
+    kernel: &'a str,
+    key: String,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nearest: Option<NearestObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct NearestObject<'a> {
+    key: String,
+    created: u64,
+    differences: Vec<DifferenceObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct DifferenceObject<'a> {
+    field: &'a str,
+    cause: &'static str,
+    before: Option<&'a str>,
+    now: Option<&'a str>,
+    text: &'a str,
+}
+
+impl<'a> Object<'a> {
+    fn of(explanation: &'a Explanation) -> Self {
+        let miss = explanation.miss.as_ref();
+        Self {
+            step: explanation.kind.name(),
+            kernel: &explanation.subject,
+            key: explanation.key.to_string(),
+            outcome: if miss.is_some() { "miss" } else { "hit" },
+            cause: miss.map(|miss| miss.cause.name()),
+            reason: miss.map(|miss| &*miss.reason),
+            nearest: explanation.nearest.as_ref().map(NearestObject::of),
+        }
+    }
+}
+
+impl<'a> NearestObject<'a> {
+    fn of(nearest: &'a Nearest) -> Self {
+        let differences = nearest.differences.iter();
+        let differences = differences.map(|difference| DifferenceObject {
+            field: &difference.field,
+            cause: difference.cause.name(),
+            before: difference.before.as_deref(),
+            now: difference.now.as_deref(),
+            text: &difference.text,
+        });
+        Self {
+            key: nearest.key.to_string(),
+            created: nearest.created,
+            differences: differences.collect(),
+        }
+    }
+}
+
+fn lines(explanation: &Explanation) -> Vec<String> {
+    let (step, kernel) = (explanation.kind, &explanation.subject);
+    let key = explanation.key.short();
+    let Some(miss) = &explanation.miss else {
+        return vec![format!("hit: {step} of {kernel} is in the cache as {key}")];
+    };
+    let mut lines = vec![format!("miss: {step} of {kernel}: {}", miss.reason)];
+    if let Some(nearest) = &explanation.nearest {
+        lines.push(format!(
+            "  compared with {}, made {}:",
+            nearest.key.short(),
+            ago(nearest.created)
+        ));
+        for Difference {
+            field,
+            before,
+            now,
+            text,
+            ..
+        } in &nearest.differences
+        {
+            lines.push(format!("  {field}: {text}"));
+            let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".into());
+            lines.push(format!("    before: {}", shown(before)));
+            lines.push(format!("    now:    {}", shown(now)));
+        }
+    }
+    lines
+}

@@ -1,0 +1,115 @@
+//! Leftovers: what dead processes, damage and older versions leave in a cache, and nobody needs.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::layout::SCHEMA;
+use super::{Cache, area, lock, open};
+use crate::digest::Digest;
+
+/// How long entries are kept that did not verify, for somebody to look at.
+const QUARANTINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long the logs of failures are kept, and what is known of kernels that are not built any more.
+const FORGOTTEN: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// Files that a dead process did not come to rename are not this old while it lives.
+const UNFINISHED: Duration = Duration::from_secs(60 * 60);
+
+impl Cache {
+    /// Deletes what is no entry and of no use any more. What can't be deleted stays.
+    pub(super) fn sweep(&self, strays: &[PathBuf]) -> u64 {
+        let layout = self.layout();
+        let mut swept = area::sweep(&layout.work());
+        let mut delete = |path: &Path| swept += u64::from(delete(path));
+        let old = |path: &Path| is_older(path, UNFINISHED);
+        strays
+            .iter()
+            .filter(|path| old(path))
+            .for_each(|path| delete(path));
+        for path in children(&layout.quarantine()) {
+            if is_older(&path, QUARANTINE) {
+                delete(&path);
+            }
+        }
+        for path in children(&layout.failures()) {
+            if is_older(&path, FORGOTTEN) {
+                delete(&path);
+            }
+        }
+        let shards = children(&layout.kernels());
+        let replaced = [layout.tools(), layout.statistics()];
+        for directory in shards.iter().chain(&replaced) {
+            let is_index = directory.starts_with(layout.kernels());
+            for path in children(directory) {
+                let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+                let is_unfinished = name.starts_with(b".tmp") && old(&path);
+                if is_unfinished || is_index && is_older(&path, FORGOTTEN) {
+                    delete(&path);
+                }
+            }
+        }
+        old_versions(self).iter().for_each(|path| delete(path));
+        swept
+    }
+
+    /// Deletes the locks of keys without an entry, if nobody uses any lock now: who waits for one
+    /// holds the root lock.
+    pub(super) fn sweep_locks(&self, kept: &HashSet<u64>) -> u64 {
+        let Ok(Some(_root)) = lock::try_acquire(&self.layout().root_lock()) else {
+            return 0;
+        };
+        let mut swept = 0;
+        for shard in children(&self.layout().locks()) {
+            let prefix = shard.file_name().unwrap_or_default().to_owned();
+            for path in children(&shard) {
+                let mut hex = prefix.clone();
+                hex.push(path.file_name().unwrap_or_default());
+                let key = hex.to_str().and_then(|hex| hex.parse::<Digest>().ok());
+                if !key.is_some_and(|key| kept.contains(&key.number())) {
+                    swept += u64::from(delete(&path));
+                }
+            }
+        }
+        swept
+    }
+}
+
+/// Directories of older schema versions that nobody uses any more.
+pub(super) fn old_versions(cache: &Cache) -> Vec<PathBuf> {
+    let is_old = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_prefix('v')?.parse::<u32>().ok());
+        number.is_some_and(|number| number < SCHEMA) && is_older(path, FORGOTTEN)
+    };
+    let mut versions = children(cache.layout().root());
+    versions.retain(is_old);
+    versions
+}
+
+/// What is in a directory, unless it is a link. The order is that of the names.
+fn children(directory: &Path) -> Vec<PathBuf> {
+    if open::is_link(directory) {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort_unstable();
+    paths
+}
+
+/// Whether it was last changed as long ago as that.
+pub(super) fn is_older(path: &Path, age: Duration) -> bool {
+    let modified = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+    let found = modified.ok().and_then(|modified| modified.elapsed().ok());
+    found.is_some_and(|found| found > age)
+}
+
+/// Deletes a file or a whole directory; of a link, the link.
+pub(super) fn delete(path: &Path) -> bool {
+    let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    match is_directory {
+        true => fs::remove_dir_all(path).is_ok(),
+        false => fs::remove_file(path).is_ok(),
+    }
+}

@@ -1,0 +1,586 @@
+//! `npu-build cache`: listing, showing, verifying, cleaning, clearing, counting.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed helper is a failed test"
+)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use common::{Outcome, Scene};
+use serde_json::Value;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A scene whose cache has a compile and a launcher entry for each of these kernels.
+fn scene(names: &[&str]) -> Scene {
+    let scene = Scene::replayed();
+    for name in names {
+        build(&scene, name);
+    }
+    scene
+}
+
+/// Builds a kernel of that name; gives its object.
+fn build(scene: &Scene, name: &str) -> PathBuf {
+    let text = format!("func.func @{name}(%x: memref<4xf32>) {{\n  return\n}}\n");
+    let kernel = scene.file(&format!("{name}.mlir"), text);
+    scene.compile(&kernel).paths()[0].clone()
+}
+
+fn json(scene: &Scene, arguments: &[&str]) -> Vec<Value> {
+    let arguments = [arguments, &["--message-format", "json"]].concat();
+    let told = scene.run(&arguments);
+    let stdout = told.stdout();
+    let lines = stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
+}
+
+/// The kernels of a list, with the kind of step.
+fn listed(scene: &Scene, options: &[&str]) -> Vec<String> {
+    let listed = json(scene, &[&["cache", "list"], options].concat());
+    let names = listed.iter().map(|entry| {
+        let text = |field: &str| entry[field].as_str().unwrap().to_owned();
+        format!("{} {}", text("kernel"), text("step"))
+    });
+    names.collect()
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
+}
+
+/// Makes an entry look as if it was last used that long ago.
+fn age(object: &Path, age: Duration) {
+    let manifest = File::open(object.with_file_name("manifest.toml")).unwrap();
+    manifest.set_modified(SystemTime::now() - age).unwrap();
+}
+
+/// The same for both entries of a kernel.
+fn age_both(scene: &Scene, name: &str, time: Duration) {
+    let kernel = scene.path().join(format!("{name}.mlir"));
+    for artifact in scene.compile(&kernel).paths() {
+        age(&artifact, time);
+    }
+}
+
+#[test]
+fn entries_are_listed_filtered_and_sorted() {
+    let scene = scene(&["one", "two"]);
+    let all = ["one compile", "one launcher", "two compile", "two launcher"];
+    assert_eq!(sorted(listed(&scene, &[])), all);
+    assert_eq!(sorted(listed(&scene, &["--kernel", "two"])), all[2..]);
+    assert_eq!(sorted(listed(&scene, &["--target", "cpu"])), all);
+    assert_eq!(listed(&scene, &["--target", "npu2"]), [""; 0]);
+    assert_eq!(listed(&scene, &["--unused-for", "1d"]), [""; 0]);
+    age(&build(&scene, "one"), 2 * DAY);
+    assert_eq!(listed(&scene, &["--unused-for", "1d"]), ["one compile"]);
+    let used = listed(&scene, &["--sort", "used"]);
+    assert_eq!(used.last().unwrap(), "one compile", "{used:?}");
+    assert!(listed(&scene, &["--sort", "size"])[0].ends_with("compile"));
+    assert!(listed(&scene, &["--sort", "kernel"])[0].starts_with("one"));
+    for _ in 0..3 {
+        build(&scene, "two");
+    }
+    assert!(listed(&scene, &["--sort", "hits"])[0].starts_with("two"));
+    let entry = &json(&scene, &["cache", "list", "--kernel", "two"])[0];
+    assert_eq!(entry["hits"], 3);
+    // For people as well.
+    let told = scene.run(&["cache", "list", "--kernel", "two"]).stdout();
+    assert_eq!(told.lines().count(), 2);
+    assert!(told.contains("3 hits"), "{told}");
+}
+
+#[test]
+fn the_size_of_an_entry_is_that_of_its_files() {
+    let scene = scene(&["one"]);
+    for entry in json(&scene, &["cache", "list"]) {
+        let key = entry["key"].as_str().unwrap();
+        let place = scene
+            .cache
+            .join("v1/entries")
+            .join(&key[..2])
+            .join(&key[2..]);
+        let files = fs::read_dir(place).unwrap().flatten();
+        let bytes: u64 = files.map(|file| file.metadata().unwrap().size()).sum();
+        assert_eq!(entry["bytes"], bytes);
+    }
+}
+
+#[test]
+fn one_entry_is_shown_with_all_that_is_known() {
+    let scene = scene(&["one"]);
+    let object = build(&scene, "one");
+    let key = scene.run(&["key", "one.mlir", "--target", "cpu"]).stdout();
+    let key = key.trim();
+    let shown = &json(&scene, &["cache", "show", &key[..12]])[0];
+    assert_eq!(shown["manifest"]["key"], key);
+    assert_eq!(shown["manifest"]["artifact"][0]["name"], "kernel.so");
+    assert_eq!(
+        shown["manifest"]["record"]["tool"]["clang"]["version"],
+        "22.1.0"
+    );
+    assert_eq!(
+        Path::new(shown["path"].as_str().unwrap()),
+        object.parent().unwrap()
+    );
+    let told = scene.run(&["cache", "show", key]).stdout();
+    for word in [
+        key,
+        "kernel.so",
+        "clang 22.1.0",
+        "input.kernel.mlir",
+        "mlir-opt",
+        "$ clang",
+    ] {
+        assert!(told.contains(word), "no '{word}' in:\n{told}");
+    }
+    scene.refuses(
+        &["cache", "show", "0000"],
+        2,
+        &["no entry's key begins with 0000"],
+    );
+    for wrong in ["", "abc", "../..", "xyzw", &"0".repeat(65), "ABCD"] {
+        scene.refuses(&["cache", "show", wrong], 2, &["is no key"]);
+    }
+    fs::write(object.with_file_name("manifest.toml"), "x").unwrap();
+    scene.refuses(
+        &["cache", "show", key],
+        1,
+        &["is damaged", "verify --repair"],
+    );
+}
+
+#[test]
+fn several_entries_are_not_taken_for_one() {
+    let scene = scene(&["one"]);
+    let key = scene.run(&["key", "one.mlir", "--target", "cpu"]).stdout();
+    let shard = scene.cache.join("v1/entries").join(&key[..2]);
+    fs::create_dir(shard.join(format!("{}{}", &key[2..6], "0".repeat(58)))).unwrap();
+    scene.refuses(
+        &["cache", "show", &key[..6]],
+        2,
+        &["several keys begin with", "more digits"],
+    );
+}
+
+/// What verification says: its exit code and the problems.
+fn verify(scene: &Scene, options: &[&str]) -> (i32, Vec<Value>) {
+    let arguments = [&["cache", "verify", "--message-format", "json"], options].concat();
+    let told = scene.run(&arguments);
+    let stdout = told.stdout();
+    let mut lines: Vec<Value> = stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let summary = lines.pop().unwrap();
+    assert_eq!(summary["problems"], lines.len());
+    (told.code(), lines)
+}
+
+#[test]
+fn a_sound_cache_verifies() {
+    let scene = scene(&["one", "two"]);
+    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+    let told = scene.run(&["cache", "verify", "-j", "3"]);
+    assert_eq!(told.code(), 0);
+    assert!(told.stderr().contains("4 entries"), "{told:?}");
+    assert!(told.stderr().contains("all is well"), "{told:?}");
+    // And one that holds nothing.
+    fs::remove_dir_all(&scene.cache).unwrap();
+    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+}
+
+/// Damages an entry, given its object.
+type Damage = (&'static str, fn(&Path));
+
+const DAMAGES: &[Damage] = &[
+    ("its content changed", |object| {
+        let mut bytes = fs::read(object).unwrap();
+        bytes[100] ^= 1;
+        fs::remove_file(object).unwrap();
+        fs::write(object, bytes).unwrap();
+    }),
+    ("missing", |object| fs::remove_file(object).unwrap()),
+    ("its size is", |object| {
+        fs::set_permissions(object, fs::Permissions::from_mode(0o644)).unwrap();
+        File::options()
+            .append(true)
+            .open(object)
+            .unwrap()
+            .set_len(10)
+            .unwrap();
+    }),
+    ("symbolic links", |object| {
+        fs::rename(object, object.with_extension("was")).unwrap();
+        symlink("kernel.was", object).unwrap();
+    }),
+    ("not a regular file", |object| {
+        fs::remove_file(object).unwrap();
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, object, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    }),
+    ("others can write it (mode 0666)", |object| {
+        fs::set_permissions(object, fs::Permissions::from_mode(0o666)).unwrap();
+    }),
+    ("manifest.toml is missing", |object| {
+        fs::remove_file(object.with_file_name("manifest.toml")).unwrap();
+    }),
+    ("checksum does not fit", |object| {
+        fs::write(object.with_file_name("manifest.toml"), "x").unwrap();
+    }),
+    ("a stranger.txt does not belong to it", |object| {
+        fs::write(object.with_file_name("a stranger.txt"), "x").unwrap();
+    }),
+];
+
+#[test]
+fn every_damage_is_found_and_repaired() {
+    let scene = scene(&["one"]);
+    for (expected, damage) in DAMAGES {
+        let object = build(&scene, "one");
+        damage(&object);
+        let (code, problems) = verify(&scene, &[]);
+        assert_eq!((code, problems.len()), (1, 1), "{expected}: {problems:?}");
+        let told = problems[0]["problem"].as_str().unwrap();
+        assert!(told.contains(expected), "{told}");
+        assert_eq!(problems[0]["repaired"], false);
+        assert_eq!(
+            Path::new(problems[0]["path"].as_str().unwrap()),
+            object.parent().unwrap()
+        );
+        let (code, problems) = verify(&scene, &["--repair"]);
+        assert_eq!((code, problems.len()), (0, 1), "{expected}: {problems:?}");
+        assert_eq!(problems[0]["repaired"], true);
+        assert_eq!(verify(&scene, &[]), (0, Vec::new()), "{expected}");
+        let told = scene.compile(&scene.path().join("one.mlir"));
+        assert!(told.stderr().contains("built: one"), "{told:?}");
+    }
+    let quarantine = fs::read_dir(scene.cache.join("v1/quarantine")).unwrap();
+    assert_eq!(quarantine.count(), DAMAGES.len());
+}
+
+#[test]
+fn what_does_not_belong_into_the_cache_is_found_and_deleted() {
+    let scene = scene(&["one"]);
+    let entries = scene.cache.join("v1/entries");
+    let precious = scene.path().join("precious");
+    fs::create_dir(&precious).unwrap();
+    fs::write(precious.join("file"), "precious").unwrap();
+    fs::write(entries.join("file"), "x").unwrap();
+    fs::create_dir(entries.join("zz")).unwrap();
+    let shard = build(&scene, "one");
+    let shard = shard.ancestors().nth(2).unwrap();
+    fs::create_dir(shard.join("abc")).unwrap();
+    symlink(&precious, shard.join("f".repeat(62))).unwrap();
+    symlink(
+        &precious,
+        entries.join(if shard.ends_with("00") { "01" } else { "00" }),
+    )
+    .unwrap();
+    let (code, problems) = verify(&scene, &[]);
+    assert_eq!((code, problems.len()), (1, 5), "{problems:?}");
+    let (code, problems) = verify(&scene, &["--repair"]);
+    assert_eq!((code, problems.len()), (0, 5), "{problems:?}");
+    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+    assert_eq!(fs::read(precious.join("file")).unwrap(), b"precious");
+    assert_eq!(listed(&scene, &[]).len(), 2);
+}
+
+#[test]
+fn directories_that_others_can_write_are_found_and_closed() {
+    let scene = scene(&["one"]);
+    let object = build(&scene, "one");
+    let places = [
+        scene.cache.join("v1/entries"),
+        scene.cache.join("v1/tools"),
+        object.ancestors().nth(2).unwrap().to_owned(),
+        object.ancestors().nth(1).unwrap().to_owned(),
+    ];
+    for place in &places {
+        fs::set_permissions(place, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let (code, problems) = verify(&scene, &[]);
+    assert_eq!((code, problems.len()), (1, places.len()), "{problems:?}");
+    assert_eq!(verify(&scene, &["--repair"]).0, 0);
+    for place in &places {
+        assert_eq!(
+            fs::metadata(place).unwrap().mode() & 0o7777,
+            0o755,
+            "{}",
+            place.display()
+        );
+    }
+    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+}
+
+#[test]
+fn the_entries_that_were_not_used_for_the_longest_time_go_first() {
+    let scene = scene(&["one", "two", "three"]);
+    for (name, days) in [("one", 3), ("two", 9), ("three", 6)] {
+        age_both(&scene, name, days * DAY);
+    }
+    let before = listed(&scene, &[]).len();
+    let dry = &json(&scene, &["cache", "gc", "--max-entries", "4", "--dry-run"])[0];
+    assert_eq!(dry["entries"], 2);
+    assert_eq!(
+        listed(&scene, &[]).len(),
+        before,
+        "a dry run deletes nothing"
+    );
+    let told = &json(&scene, &["cache", "gc", "--max-entries", "4"])[0];
+    assert_eq!(
+        (&told["entries"], &told["bytes"]),
+        (&dry["entries"], &dry["bytes"])
+    );
+    assert_eq!(told["entries_left"], 4);
+    let left = sorted(listed(&scene, &[]));
+    assert_eq!(
+        left,
+        [
+            "one compile",
+            "one launcher",
+            "three compile",
+            "three launcher"
+        ]
+    );
+    assert_eq!(
+        json(&scene, &["cache", "gc", "--max-age", "5d"])[0]["entries"],
+        2
+    );
+    assert_eq!(sorted(listed(&scene, &[])), left[..2]);
+    // The launcher alone is small enough.
+    let launcher = &json(&scene, &["cache", "list", "--sort", "size"])[1];
+    let size = launcher["bytes"].to_string();
+    age(&build(&scene, "one"), 4 * DAY);
+    scene.run(&["cache", "gc", "--max-size", &size]);
+    assert_eq!(listed(&scene, &[]), ["one launcher"]);
+    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+    // Nothing exceeds its bound any more.
+    assert_eq!(json(&scene, &["cache", "gc"])[0]["entries"], 0);
+    scene.run(&["cache", "gc", "--max-entries", "0"]);
+    assert_eq!(listed(&scene, &[]), [""; 0]);
+    for wrong in [
+        ["--max-size", "x"],
+        ["--max-age", "5"],
+        ["--max-entries", "-1"],
+    ] {
+        let told = scene.run(&[&["cache", "gc"], &wrong[..]].concat());
+        assert_eq!(told.code(), 2, "{told:?}");
+    }
+}
+
+/// Makes a file or directory look as old as that.
+fn back_date(path: &Path, age: Duration) {
+    File::open(path)
+        .unwrap()
+        .set_modified(SystemTime::now() - age)
+        .unwrap();
+}
+
+#[test]
+fn what_nobody_needs_any_more_is_cleaned_up() {
+    let scene = scene(&["one"]);
+    let v1 = scene.cache.join("v1");
+    let make = |path: &str, days: u32| {
+        let path = scene.cache.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "x").unwrap();
+        back_date(&path, days * DAY);
+        path
+    };
+    let directory = |path: &str, days: u32| {
+        let path = scene.cache.join(path);
+        fs::create_dir_all(path.join("entry")).unwrap();
+        back_date(&path, days * DAY);
+        path
+    };
+    let gone = [
+        make("v1/failures/aaaa.log", 100),
+        make("v1/tools/.tmpabcdef", 1),
+        make("v1/statistics/.tmpabcdef", 1),
+        make("v1/kernels/aa/.tmpabcdef", 1),
+        make("v1/kernels/aa/bbbb", 100),
+        make(&format!("v1/locks/aa/{}", "a".repeat(62)), 0),
+        make("v1/entries/stray", 1),
+        directory("v1/quarantine/old-abcdef", 8),
+        directory("v1/work/build-abcdef", 2),
+        directory("v0", 100),
+    ];
+    let kept = [
+        make("v1/failures/bbbb.log", 10),
+        make("v1/tools/.tmpfedcba", 0),
+        make("v1/kernels/aa/cccc", 10),
+        directory("v1/quarantine/new-abcdef", 6),
+        directory("v1/work/build-fedcba", 0),
+        directory("v2", 100),
+        directory("v0x", 100),
+        directory("elsewhere", 100),
+    ];
+    let key = scene.run(&["key", "one.mlir", "--target", "cpu"]).stdout();
+    let lock = v1.join("locks").join(&key[..2]).join(key[2..].trim());
+    assert!(lock.exists());
+    let told = &json(&scene, &["cache", "gc"])[0];
+    assert_eq!(told["leftovers"], gone.len(), "{told}");
+    for path in gone {
+        assert!(!path.exists(), "{} is still there", path.display());
+    }
+    for path in kept.iter().chain([&lock]) {
+        assert!(path.exists(), "{} is gone", path.display());
+    }
+    assert_eq!(listed(&scene, &[]).len(), 2);
+}
+
+#[test]
+fn a_cache_with_bounds_cleans_itself_once_a_day_after_a_build() {
+    let scene = scene(&["one"]);
+    scene.file(
+        "npu-build.toml",
+        "[cache]\nmax-entries = 5\nmax-age = \"30d\"\n",
+    );
+    let cleaned = scene.cache.join("v1/cleaned");
+    let built = |name: &str| drop(build(&scene, name));
+    age(&build(&scene, "one"), 40 * DAY);
+    // Not before a day has passed.
+    built("two");
+    assert_eq!(listed(&scene, &["--kernel", "one"]).len(), 2);
+    back_date(&cleaned, 2 * DAY);
+    // Not before a hit, nor after one.
+    built("two");
+    assert_eq!(listed(&scene, &["--kernel", "one"]).len(), 2);
+    built("three");
+    assert_eq!(listed(&scene, &["--kernel", "one"]), ["one launcher"]);
+    // Eight are more than five, and then four are left.
+    for name in ["one", "two", "three"] {
+        age_both(&scene, name, DAY);
+    }
+    back_date(&cleaned, 2 * DAY);
+    built("four");
+    let left = listed(&scene, &[]);
+    assert_eq!(left.len(), 4, "{left:?}");
+    assert_eq!(listed(&scene, &["--kernel", "four"]).len(), 2, "{left:?}");
+    // And not again today.
+    built("five");
+    assert_eq!(listed(&scene, &[]).len(), 6);
+}
+
+#[test]
+fn bounds_come_from_flags_variables_and_files() {
+    let scene = scene(&["one"]);
+    let gc = |variable: &str| {
+        let mut command = scene.npu_build();
+        command.env("NPU_BUILD_CACHE_MAX_ENTRIES", variable);
+        let told = Outcome(
+            command
+                .args(["cache", "gc", "--dry-run", "--message-format", "json"])
+                .output()
+                .unwrap(),
+        );
+        (told.code(), told.stdout())
+    };
+    assert!(gc("1").1.contains("\"entries\":1,"), "{}", gc("1").1);
+    assert!(gc("unlimited").1.contains("\"entries\":0,"));
+    assert_eq!(gc("many").0, 2);
+    for wrong in [
+        "max-size = \"5 parsecs\"",
+        "max-age = 90",
+        "max-entries = -1",
+        "max-entries = \"x\"",
+        "layers = \"x\"",
+        "max-sizes = 1",
+    ] {
+        scene.file("npu-build.toml", format!("[cache]\n{wrong}\n"));
+        scene.refuses(&["cache", "gc"], 2, &["npu-build.toml"]);
+    }
+    scene.file("npu-build.toml", "[cache]\nmax-size = 0\n");
+    assert_eq!(json(&scene, &["cache", "gc", "--dry-run"])[0]["entries"], 2);
+    let told = &json(&scene, &["cache", "gc", "--max-size", "unlimited"])[0];
+    assert_eq!(told["entries"], 0);
+}
+
+#[test]
+fn entries_of_one_kernel_or_target_are_cleared() {
+    let scene = scene(&["one", "two"]);
+    let cleared = &json(&scene, &["cache", "clear", "--target", "npu1"])[0];
+    assert_eq!(cleared["entries"], 0);
+    let cleared = &json(
+        &scene,
+        &["cache", "clear", "--kernel", "one", "--target", "cpu"],
+    )[0];
+    assert_eq!(cleared["entries"], 2);
+    assert_eq!(sorted(listed(&scene, &[])), ["two compile", "two launcher"]);
+    scene.run(&["cache", "clear"]);
+    assert_eq!(listed(&scene, &[]), [""; 0]);
+    let misses = |scene: &Scene| {
+        let stats = &json(scene, &["cache", "stats"])[0];
+        stats["steps"]["compile"]["misses"].as_u64().unwrap_or(0)
+    };
+    assert_eq!(misses(&scene), 2, "statistics stay");
+    scene.run(&["cache", "clear", "--all"]);
+    assert_eq!(misses(&scene), 0);
+    let told = scene.run(&["cache", "clear", "--all", "--kernel", "one"]);
+    assert_eq!(told.code(), 2, "{told:?}");
+    assert!(scene.leftovers().is_empty());
+}
+
+#[test]
+fn hits_misses_repairs_and_failures_are_counted() {
+    let scene = scene(&["one"]);
+    let object = build(&scene, "one");
+    build(&scene, "one");
+    fs::remove_file(&object).unwrap();
+    build(&scene, "one");
+    scene.tool("clang", "exit 1");
+    scene.file(
+        "bad.mlir",
+        "func.func @bad(%x: memref<4xf32>) {\n  return\n}\n",
+    );
+    assert_eq!(scene.compile(Path::new("bad.mlir")).code(), 1);
+    let stats = &json(&scene, &["cache", "stats"])[0];
+    let compile = &stats["steps"]["compile"];
+    for (name, count) in [("hits", 2), ("misses", 1), ("repairs", 1), ("failures", 1)] {
+        assert_eq!(compile[name], count, "{name} in {stats}");
+    }
+    assert_eq!(stats["steps"]["launcher"]["hits"], 3);
+    assert_eq!(stats["entries"], 2);
+    let bytes = fs::metadata(&object).unwrap().len();
+    assert_eq!(compile["bytes_hit"], 2 * bytes);
+    let told = scene.run(&["cache", "stats", "-v"]).stdout();
+    for word in [
+        "compile",
+        "damaged: an entry did not verify",
+        "kernel.so: missing",
+    ] {
+        assert!(told.contains(word), "no '{word}' in:\n{told}");
+    }
+    let before = json(&scene, &["cache", "stats", "--reset"]);
+    assert_eq!(before[0]["steps"]["compile"]["hits"], 2);
+    let after = &json(&scene, &["cache", "stats"])[0];
+    assert!(after["steps"].as_object().unwrap().is_empty(), "{after}");
+}
+
+#[test]
+fn each_subcommand_has_examples() {
+    let scene = Scene::replayed();
+    for name in ["list", "show", "verify", "gc", "clear", "stats"] {
+        let told = scene.run(&["cache", name, "--help"]).stdout();
+        assert!(told.contains("Examples:"), "{name}:\n{told}");
+    }
+    assert!(
+        scene
+            .run(&["explain", "--help"])
+            .stdout()
+            .contains("Examples:")
+    );
+}

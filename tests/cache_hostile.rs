@@ -1,0 +1,332 @@
+//! Caches in which somebody has put things that do not belong there: nothing outside the cache is
+//! read, written or deleted, nothing unverified is returned, and nobody waits for ever.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failed helper is a failed test"
+)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Outcome, Scene};
+use npu_build::digest::Digest;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+
+const COMPILE: [&str; 4] = ["compile", "vecadd.mlir", "--target", "cpu"];
+/// Every command that looks at the cache, those that change most last.
+const COMMANDS: &[&[&str]] = &[
+    &["key", "vecadd.mlir", "--target", "cpu"],
+    &["explain", "vecadd.mlir", "--target", "cpu"],
+    &["cache", "list", "--sort", "hits"],
+    &["cache", "show", "0000"],
+    &["cache", "verify"],
+    &["cache", "stats", "-v"],
+    &COMPILE,
+    &["compile", "vecadd.mlir", "--target", "cpu", "--refresh"],
+    &["cache", "gc", "--max-entries", "1"],
+    &["cache", "verify", "--repair"],
+    &["cache", "clear", "--kernel", "vecadd"],
+    &["cache", "stats", "--reset"],
+    &["cache", "clear", "--all"],
+    &COMPILE,
+];
+
+/// What can stand in the place of a file or a directory.
+const OBSTACLES: &[(&str, fn(&Path, &Path))] = &[
+    ("a link to a file", |path, precious| {
+        symlink(precious.join("file"), path).unwrap();
+    }),
+    ("a link to a directory", |path, precious| {
+        symlink(precious, path).unwrap()
+    }),
+    ("a link to nothing", |path, precious| {
+        symlink(precious.join("missing"), path).unwrap();
+    }),
+    ("a link to itself", |path, _| symlink(path, path).unwrap()),
+    ("another name of a file", |path, precious| {
+        fs::hard_link(precious.join("file"), path).unwrap();
+    }),
+    ("a pipe", |path, _| {
+        mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap()
+    }),
+    ("a device", |path, _| {
+        // /dev/zero; only root can make one.
+        if mknodat(
+            CWD,
+            path,
+            FileType::CharacterDevice,
+            Mode::RUSR,
+            makedev(1, 5),
+        )
+        .is_err()
+        {
+            fs::write(path, "x").unwrap();
+        }
+    }),
+    ("an empty directory", |path, _| {
+        fs::create_dir(path).unwrap()
+    }),
+    ("an empty file", |path, _| fs::write(path, "").unwrap()),
+    ("a gigabyte", |path, _| {
+        fs::File::create(path).unwrap().set_len(1 << 30).unwrap();
+    }),
+];
+
+/// The program, which gets ten minutes of a slow machine and no more.
+fn patiently(scene: &Scene, arguments: &[&str]) -> Outcome {
+    let program = scene.npu_build();
+    let mut command = Command::new("timeout");
+    command
+        .env_clear()
+        .envs(common::environment(&program))
+        .current_dir(scene.path())
+        .arg("600")
+        .arg(program.get_program())
+        .args(arguments);
+    let told = Outcome(command.output().unwrap());
+    assert!(!told.stderr().contains("panicked"), "{told:?}");
+    assert!(told.code() != 124 && told.code() >= 0, "{told:?}");
+    told
+}
+
+/// A scene with a built kernel, and a directory beside the cache that nobody may touch.
+fn scene() -> (Scene, PathBuf, Vec<Vec<u8>>) {
+    let scene = Scene::replayed();
+    scene.kernel("vecadd.mlir");
+    let good = contents(&scene.run(&COMPILE));
+    let precious = scene.path().join("precious");
+    fs::create_dir_all(precious.join("directory")).unwrap();
+    fs::write(precious.join("file"), "precious").unwrap();
+    fs::write(precious.join("directory/file"), "precious").unwrap();
+    (scene, precious, good)
+}
+
+fn contents(told: &Outcome) -> Vec<Vec<u8>> {
+    let paths = told.paths().into_iter();
+    paths.map(|path| fs::read(path).unwrap()).collect()
+}
+
+#[track_caller]
+fn is_untouched(precious: &Path, case: &str) {
+    let names = walkdir::WalkDir::new(precious)
+        .sort_by_file_name()
+        .into_iter()
+        .flatten();
+    let names: Vec<_> = names
+        .map(|entry| entry.path().strip_prefix(precious).unwrap().to_owned())
+        .collect();
+    let expected = ["", "directory", "directory/file", "file"].map(PathBuf::from);
+    assert_eq!(names, expected, "{case}");
+    for name in ["file", "directory/file"] {
+        assert_eq!(
+            fs::read(precious.join(name)).unwrap(),
+            b"precious",
+            "{case}"
+        );
+    }
+}
+
+/// The paths of everything in the cache.
+fn everything(scene: &Scene) -> Vec<PathBuf> {
+    scene.run(&["cache", "stats"]);
+    scene.run(&["cache", "gc"]);
+    // And the log that was folded just now.
+    scene.run(&COMPILE);
+    let files = walkdir::WalkDir::new(&scene.cache)
+        .min_depth(1)
+        .sort_by_file_name();
+    let files = files.into_iter().flatten();
+    files
+        .map(|file| file.path().strip_prefix(&scene.cache).unwrap().to_owned())
+        .collect()
+}
+
+/// How many of the combinations are tried: all of them if this variable is set, which takes a while.
+const ALL: &str = "NPU_BUILD_TEST_ALL";
+
+#[test]
+fn obstacles_in_the_place_of_anything_are_harmless() {
+    let (scene, precious, good) = scene();
+    let places = everything(&scene);
+    assert!(places.len() > 20, "{places:?}");
+    let pristine = scene.path().join("pristine");
+    fs::rename(&scene.cache, &pristine).unwrap();
+    let each = if std::env::var_os(ALL).is_some() {
+        1
+    } else {
+        7
+    };
+    for (number, place) in places.iter().enumerate() {
+        for (index, (what, make)) in OBSTACLES.iter().enumerate() {
+            if (3 * number + index) % each != 0 {
+                continue;
+            }
+            let case = format!("{what} in the place of {}", place.display());
+            let _ = fs::remove_dir_all(&scene.cache);
+            let copied = Command::new("cp")
+                .arg("-a")
+                .args([&pristine, &scene.cache])
+                .status();
+            assert!(copied.unwrap().success());
+            let path = scene.cache.join(place);
+            match fs::symlink_metadata(&path).unwrap().is_dir() {
+                true => fs::remove_dir_all(&path).unwrap(),
+                false => fs::remove_file(&path).unwrap(),
+            }
+            make(&path, &precious);
+            for arguments in COMMANDS {
+                let told = patiently(&scene, arguments);
+                is_untouched(&precious, &format!("{case}: {arguments:?}"));
+                // A cache that can't be trusted is refused; else the artifacts are right.
+                if arguments[0] == "compile" && told.code() != 4 {
+                    assert_eq!(contents(&told), good, "{case}: {told:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_entry_behind_a_link_is_not_read() {
+    let (scene, _, good) = scene();
+    let object = scene.run(&COMPILE).paths()[0].clone();
+    // The very entry, elsewhere: its content is right, and its place is wrong.
+    for level in 1..=2 {
+        let place = object.ancestors().nth(level).unwrap();
+        let elsewhere = scene.path().join(format!("elsewhere{level}"));
+        fs::rename(place, &elsewhere).unwrap();
+        symlink(&elsewhere, place).unwrap();
+        scene.runs();
+        let told = patiently(&scene, &COMPILE);
+        assert!(told.stderr().contains("repaired: vecadd"), "{told:?}");
+        assert_eq!(contents(&told), good);
+        assert!(!scene.runs().is_empty());
+        assert!(!place.is_symlink());
+        assert!(
+            walkdir::WalkDir::new(&elsewhere)
+                .into_iter()
+                .flatten()
+                .any(|file| file.file_name() == "kernel.so")
+        );
+    }
+}
+
+#[test]
+fn files_that_somebody_else_could_have_written_are_not_believed() {
+    let (scene, _, good) = scene();
+    for name in ["kernel.so", "manifest.toml"] {
+        for mode in [0o666, 0o646, 0o664] {
+            let object = scene.run(&COMPILE).paths()[0].clone();
+            let file = object.with_file_name(name);
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            let told = patiently(&scene, &COMPILE);
+            assert!(
+                told.stderr().contains(&format!("mode {mode:04o}")),
+                "{told:?}"
+            );
+            assert!(told.stderr().contains("repaired: vecadd"), "{told:?}");
+            assert_eq!(contents(&told), good);
+        }
+        if rustix::process::geteuid().is_root() {
+            let object = scene.run(&COMPILE).paths()[0].clone();
+            chown(object.with_file_name(name), Some(65534), None).unwrap();
+            let told = patiently(&scene, &COMPILE);
+            assert!(told.stderr().contains("belongs to user 65534"), "{told:?}");
+            assert_eq!(contents(&told), good);
+        }
+    }
+}
+
+/// A manifest with a right checksum.
+fn sealed(above: &str) -> String {
+    format!("{above}\n# sha256 of all above: {}\n", Digest::of(above))
+}
+
+/// The text above a manifest's checksum.
+fn above(manifest: &Path) -> String {
+    let text = fs::read_to_string(manifest).unwrap();
+    text.rsplit_once("\n# sha256").unwrap().0.to_owned()
+}
+
+#[test]
+fn a_manifest_that_lies_is_not_believed() {
+    let (scene, precious, good) = scene();
+    let lies: &[fn(&str) -> String] = &[
+        |text| {
+            text.replace(
+                "name = \"kernel.so\"",
+                "name = \"../../../../../precious/file\"",
+            )
+        },
+        |text| text.replace("name = \"kernel.so\"", "name = \"/etc/passwd\""),
+        |text| text.replace("name = \"kernel.so\"", "name = \"manifest.toml\""),
+        |text| text.replace("name = \"kernel.so\"", "name = \"kernel.so\\u0000x\""),
+        |text| text.replace("size = ", "size = 1"),
+        |text| text.replace("size = ", "size = 18446744073709551615 # "),
+        |text| text.replacen("sha256 = \"", "sha256 = \"0", 1),
+        |text| text.replace("schema = 1", "schema = 2"),
+        |text| {
+            let digest = text
+                .split_once("sha256 = \"")
+                .unwrap()
+                .1
+                .split_once('"')
+                .unwrap()
+                .0;
+            text.replace(digest, &"0".repeat(64))
+        },
+        |text| {
+            text.replace(
+                "[[artifact]]",
+                "[[artifact]]\nname = \"x\"\nsize = 0\nsha256 = \"00\"\n[[artifact]]",
+            )
+        },
+        |text| format!("{text}{}", "\n[[x]]".repeat(100_000)),
+        |_| "x = ".to_owned() + &"[".repeat(1 << 20),
+        |_| String::new(),
+    ];
+    for (number, lie) in lies.iter().enumerate() {
+        let object = scene.run(&COMPILE).paths()[0].clone();
+        let manifest = object.with_file_name("manifest.toml");
+        let text = above(&manifest);
+        let lied = lie(&text);
+        assert_ne!(lied, text, "{number}");
+        fs::write(&manifest, sealed(&lied)).unwrap();
+        let problems = patiently(&scene, &["cache", "verify"]);
+        assert_eq!(
+            problems.code(),
+            if lied.contains("[[x]]") { 0 } else { 1 },
+            "{number}: {problems:?}"
+        );
+        for arguments in [
+            &["cache", "list"][..],
+            &["cache", "stats"],
+            &["cache", "gc"],
+        ] {
+            assert_eq!(patiently(&scene, arguments).code(), 0);
+        }
+        let told = patiently(&scene, &COMPILE);
+        assert_eq!(contents(&told), good, "{number}");
+        is_untouched(&precious, &format!("lie {number}"));
+    }
+}
+
+#[test]
+fn an_entry_whose_material_gives_another_key_is_found() {
+    let (scene, ..) = scene();
+    let object = scene.run(&COMPILE).paths()[0].clone();
+    let manifest = object.with_file_name("manifest.toml");
+    let text = above(&manifest).replace("text = \"compile\"", "text = \"compiled\"");
+    fs::write(&manifest, sealed(&text)).unwrap();
+    let told = patiently(&scene, &["cache", "verify"]);
+    assert_eq!(told.code(), 1, "{told:?}");
+    assert!(told.stdout().contains("gives another key"), "{told:?}");
+}
