@@ -39,8 +39,11 @@ const COMMANDS: &[&[&str]] = &[
     &COMPILE,
 ];
 
-/// What can stand in the place of a file or a directory.
-const OBSTACLES: &[(&str, fn(&Path, &Path))] = &[
+/// Something in the place of a file or a directory, and how it is made there; the second path is that
+/// of a directory nobody may touch.
+type Obstacle = (&'static str, fn(&Path, &Path));
+
+const OBSTACLES: &[Obstacle] = &[
     ("a link to a file", |path, precious| {
         symlink(precious.join("file"), path).unwrap();
     }),
@@ -245,6 +248,9 @@ fn files_that_somebody_else_could_have_written_are_not_believed() {
     }
 }
 
+/// What becomes of the text above a manifest's checksum.
+type Lie = fn(&str) -> String;
+
 /// A manifest with a right checksum.
 fn sealed(above: &str) -> String {
     format!("{above}\n# sha256 of all above: {}\n", Digest::of(above))
@@ -259,7 +265,7 @@ fn above(manifest: &Path) -> String {
 #[test]
 fn a_manifest_that_lies_is_not_believed() {
     let (scene, precious, good) = scene();
-    let lies: &[fn(&str) -> String] = &[
+    let lies: &[Lie] = &[
         |text| {
             text.replace(
                 "name = \"kernel.so\"",

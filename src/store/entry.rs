@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use rustix::io::Errno;
 use tempfile::TempDir;
 
 use super::Sharing;
@@ -227,9 +228,7 @@ pub(super) fn read_limited(file: &File, metadata: &Metadata, limit: u64) -> io::
             format!("it has {length} bytes, more than any of its kind"),
         ));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    file.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    read_sized(file, length)
 }
 
 /// Compares size and content of a file with what is promised. Gives the content if it is `wanted`.
@@ -281,11 +280,18 @@ fn explained(error: io::Error) -> String {
     }
 }
 
-/// The content of a file that has the promised size.
+/// The content of a file of that size, in as few calls as there can be.
 pub(super) fn read_sized(file: &File, size: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    let size = usize::try_from(size).map_err(|_| ErrorKind::FileTooLarge)?;
+    let mut bytes = Vec::with_capacity(size);
     // As many bytes as there are: asking whether there are more is a system call.
-    file.take(size).read_to_end(&mut bytes)?;
+    while bytes.len() < size {
+        match rustix::io::read(file, rustix::buffer::spare_capacity(&mut bytes)) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     Ok(bytes)
 }
 

@@ -4,7 +4,7 @@
 //! one that can't be written still serves hits, and builds go on without it.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -140,7 +140,9 @@ pub fn check_layer(layout: &Layout) -> Result<Option<String>, OpenError> {
 pub fn populate(layout: &Layout, sharing: Sharing) -> io::Result<()> {
     if fs::symlink_metadata(layout.tag()).is_err() {
         make(layout.root(), sharing, true)?;
-        fs::write(layout.tag(), TAG)?;
+        let mut tag = File::create(layout.tag())?;
+        tag.write_all(TAG.as_bytes())?;
+        share_file(&tag, sharing);
     }
     for directory in &layout.directories() {
         create(directory, sharing)?;

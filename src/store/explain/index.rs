@@ -90,6 +90,7 @@ pub(in super::super) fn rebuild(
         let line = line(&summary.step, &key, summary.created);
         texts.entry(path).or_default().push((summary.created, line));
     }
+    open::create(&layout.kernels(), sharing)?;
     for (path, mut lines) in texts {
         lines.sort_unstable();
         let surplus = lines.len().saturating_sub(KEPT);
