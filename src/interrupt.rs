@@ -26,6 +26,7 @@ pub struct Interrupt(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     raised: AtomicBool,
+    released: AtomicBool,
     groups: Mutex<Vec<Pid>>,
     /// Whether [`Interrupt::arm`] is to install handlers.
     by_signals: bool,
@@ -54,6 +55,12 @@ impl Interrupt {
         }
     }
 
+    /// Lets signals end the process at once again: there is nothing left to clean up, and what runs
+    /// now looks at no flag.
+    pub fn release(&self) {
+        self.0.released.store(true, Ordering::SeqCst);
+    }
+
     fn listen(&self) -> io::Result<()> {
         let ignored = ignored_signals();
         let is_heard = |signal: &&c_int| ignored & (1 << (**signal - 1)) == 0;
@@ -62,7 +69,11 @@ impl Interrupt {
         std::thread::Builder::new()
             .name("signals".into())
             .spawn(move || {
-                for _ in signals.forever() {
+                for signal in signals.forever() {
+                    if raised.0.released.load(Ordering::SeqCst) {
+                        // It ends us, as if there had never been a handler.
+                        let _ = signal_hook::low_level::emulate_default_handler(signal);
+                    }
                     raised.raise();
                     let raised = raised.clone();
                     // A tool that ignores SIGTERM must not outlive the user's patience.

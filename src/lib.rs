@@ -13,6 +13,7 @@
 //! | [`launcher`] | generated Rust |
 //! | [`hsaco`] | the binary formats of AIE artifacts |
 //! | [`config`] | flags, variables and files, in layers |
+//! | [`tensor`] | what is put into a kernel's arguments, and what comes out of them |
 //! | [`plan`] | which steps a kernel needs, chained by content |
 //!
 //! Dependencies point one way, from [`plan`] down; nothing here prints.
@@ -33,6 +34,7 @@ mod recent;
 mod setters;
 pub mod step;
 pub mod store;
+pub mod tensor;
 pub mod toolchain;
 
 pub use build_script::{BuildScript, ScriptError, build_script};

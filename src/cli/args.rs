@@ -17,8 +17,9 @@ use npu_runtime::{Direction, Runtime};
     name = "npu-build",
     version,
     about = "Build cache and launcher generator for AMD NPU kernels",
-    after_help = "Exit codes: 0 done; 1 a tool refused the kernel; 2 usage, configuration or bad input;\n\
-                  3 a tool is missing or unusable; 4 the cache or an output could not be written;\n\
+    after_help = "Exit codes: 0 done; 1 a tool refused the kernel, a launch failed, or a result is not the\n\
+                  expected one; 2 usage, configuration or bad input; 3 a tool, a runtime or a device\n\
+                  is missing or unusable; 4 the cache or an output could not be written;\n\
                   130 interrupted.",
     max_term_width = 100,
     arg_required_else_help = true
@@ -137,6 +138,12 @@ pub enum Command {
         [build]\n  target = \"cpu\"\n\n  \
         [[kernel]]\n  path = \"kernels/vecadd.mlir\"\n  args = { out = \"out\" }")]
     Build(BuildCommand),
+    /// Compile a kernel, launch it, and print, save or check what comes out
+    #[command(after_help = super::run::args::RUN_HELP)]
+    Run(super::run::args::RunCommand),
+    /// Measure the launches of a kernel
+    #[command(after_help = super::run::args::BENCH_HELP)]
+    Bench(super::run::args::BenchCommand),
     /// Print what a kernel takes: its arguments with type, shape and direction
     #[command(after_help = "Examples:\n  \
         npu-build signature vecadd.mlir\n  \
@@ -203,9 +210,6 @@ pub struct Selection {
     /// The function that is the kernel, if the file has several
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
-    /// Direction of an argument: in, out (all of it is overwritten) or inout
-    #[arg(long = "arg", value_name = "NAME=DIRECTION", value_parser = parse_argument, action = ArgAction::Append)]
-    pub args: Vec<(String, Direction)>,
     /// The signature in Triton's syntax, checked against the MLIR, e.g. '*fp32,*fp32:out,i32'
     #[arg(long, value_name = "TYPES")]
     pub signature: Option<String>,
@@ -245,6 +249,14 @@ pub struct KernelOptions {
     pub tool_arguments: Vec<String>,
 }
 
+// The user's word on directions. No documentation: clap would take it for the command's.
+#[derive(Args, Debug)]
+pub struct Directions {
+    /// Direction of an argument: in, out (all of it is overwritten) or inout
+    #[arg(long = "arg", value_name = "NAME=DIRECTION", value_parser = parse_argument, action = ArgAction::Append)]
+    pub args: Vec<(String, Direction)>,
+}
+
 /// One `--option`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetOption {
@@ -260,6 +272,8 @@ pub struct KernelCommand {
     #[arg(value_name = "KERNEL")]
     pub kernel: PathBuf,
     #[command(flatten)]
+    pub directions: Directions,
+    #[command(flatten)]
     pub options: KernelOptions,
 }
 
@@ -268,6 +282,8 @@ pub struct SignatureCommand {
     /// The MLIR file
     #[arg(value_name = "KERNEL")]
     pub kernel: PathBuf,
+    #[command(flatten)]
+    pub directions: Directions,
     #[command(flatten)]
     pub selection: Selection,
     /// The same as --message-format
@@ -280,6 +296,8 @@ pub struct CompileCommand {
     /// The MLIR files
     #[arg(required = true, value_name = "KERNEL")]
     pub kernels: Vec<PathBuf>,
+    #[command(flatten)]
+    pub directions: Directions,
     #[command(flatten)]
     pub options: KernelOptions,
     #[command(flatten)]
@@ -332,17 +350,18 @@ fn parse_argument(text: &str) -> Result<(String, Direction), String> {
         .split_once('=')
         .ok_or("write it as NAME=DIRECTION, e.g. c=out")?;
     let name = name.strip_prefix('%').unwrap_or(name);
-    let direction = match direction {
-        "in" => Direction::In,
-        "out" => Direction::Out,
-        "inout" => Direction::InOut,
-        _ => {
-            return Err(format!(
-                "'{direction}' is no direction; there are in, out and inout"
-            ));
-        }
-    };
-    Ok((name.to_owned(), direction))
+    match direction_named(direction) {
+        Some(direction) => Ok((name.to_owned(), direction)),
+        None => Err(format!(
+            "'{direction}' is no direction; there are in, out and inout"
+        )),
+    }
+}
+
+/// What is a direction on the command line.
+pub fn direction_named(name: &str) -> Option<Direction> {
+    let mut all = [Direction::In, Direction::Out, Direction::InOut].into_iter();
+    all.find(|direction| direction.name() == name)
 }
 
 fn parse_option(text: &str) -> Result<TargetOption, String> {

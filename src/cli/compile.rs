@@ -12,7 +12,7 @@ use npu_build::step::launcher;
 use npu_build::step::npu::Options;
 use npu_build::store::{Artifact, Outcome};
 
-use npu_runtime::Runtime;
+use npu_runtime::{Direction, Runtime};
 
 use super::args::{
     BuildCommand, CompileCommand, Delivery, Emit, Global, KernelOptions, TargetOption,
@@ -35,6 +35,7 @@ pub fn compile(
             request(
                 kernel,
                 &command.options,
+                &command.directions.args,
                 &settings,
                 command.delivery.refresh,
             )
@@ -74,6 +75,7 @@ pub fn build(global: &Global, command: &BuildCommand, terminal: &Terminal) -> Re
 pub fn request(
     kernel: &Path,
     flags: &KernelOptions,
+    directions: &[(String, Direction)],
     settings: &Settings,
     refresh: bool,
 ) -> Request {
@@ -95,7 +97,7 @@ pub fn request(
         also: variants.collect(),
         format: flags.format,
         entry: selection.entry.clone(),
-        directions: selection.args.clone(),
+        directions: directions.to_vec(),
         signature: selection.signature.clone(),
         march,
         npu: NpuChoices {
@@ -267,7 +269,7 @@ impl Delivery {
 }
 
 /// One line on how a build was come by, and with `-v` one for each step.
-fn summary(build: &Build, terminal: &Terminal) {
+pub fn summary(build: &Build, terminal: &Terminal) {
     let names: Vec<_> = build
         .kernels
         .iter()

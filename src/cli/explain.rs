@@ -15,7 +15,14 @@ pub fn explain(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let request = request(&command.kernel, &command.options, &settings, false);
+    let directions = &command.directions.args;
+    let request = request(
+        &command.kernel,
+        &command.options,
+        directions,
+        &settings,
+        false,
+    );
     let session = session(settings, terminal)?;
     let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
     for explanation in session.explain(&request, &observe)? {

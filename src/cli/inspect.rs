@@ -22,7 +22,8 @@ pub fn signature(
         selection: command.selection.clone(),
         ..KernelOptions::default()
     };
-    let request = request(&command.kernel, &options, &settings, false);
+    let directions = &command.directions.args;
+    let request = request(&command.kernel, &options, directions, &settings, false);
     let understood = Understood::new(&request)?;
     for doubt in &understood.doubts {
         terminal.warning(&format!("{}: {doubt}", request.kernel.display()));
@@ -112,7 +113,14 @@ fn shape_text(shape: &Shape) -> String {
 /// Prints the key of a kernel's first step, and with `-v` what it is computed from.
 pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let request = request(&command.kernel, &command.options, &settings, false);
+    let directions = &command.directions.args;
+    let request = request(
+        &command.kernel,
+        &command.options,
+        directions,
+        &settings,
+        false,
+    );
     let session = session(settings, terminal)?;
     let prepared = Prepared::new(&request)?;
     let step = session.first_step(&prepared, &request)?;

@@ -11,6 +11,7 @@ mod explain;
 mod hsaco;
 mod inspect;
 mod json;
+mod run;
 mod shim;
 mod terminal;
 
@@ -28,8 +29,12 @@ use npu_build::store::{CleanError, ClearError};
 use args::{Arguments, Command, Global};
 use terminal::Terminal;
 
+/// Exit code for a kernel that failed.
+const FAILED: u8 = 1;
 /// Exit code for usage, configuration and bad input.
 const BAD_INPUT: u8 = 2;
+/// Exit code when a tool, a runtime or a device is missing.
+const MISSING: u8 = 3;
 /// Exit code when the cache or an output can't be written.
 const UNWRITABLE: u8 = 4;
 
@@ -169,6 +174,8 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
     match &arguments.command {
         Command::Compile(command) => compile::compile(global, command, terminal),
         Command::Build(command) => compile::build(global, command, terminal),
+        Command::Run(command) => run::run(global, command, terminal),
+        Command::Bench(command) => run::bench(global, command, terminal),
         Command::Signature(command) => inspect::signature(global, command, terminal),
         Command::Key(command) => inspect::key(global, command, terminal),
         Command::Explain(command) => explain::explain(global, command, terminal),

@@ -249,34 +249,38 @@ impl Kernel {
     /// # Errors
     /// No argument of that name, or a scalar.
     pub fn set_direction(&mut self, name: &str, direction: Direction) -> Result<(), ArgumentError> {
-        let name = name.strip_prefix('%').unwrap_or(name);
-        let kernel = &self.signature.name;
-        let unknown = |names: Vec<String>| ArgumentError::Unknown {
-            kernel: kernel.to_string(),
-            name: name.chars().take(200).collect(),
-            nearest: crate::nearest::of(name, names.iter().map(String::as_str)),
-            names,
-        };
-        let parameters = self.signature.parameters.to_mut();
-        let Some(at) = parameters.iter().position(|it| it.name == name) else {
-            let names = parameters.iter().map(|it| it.name.to_string()).collect();
-            return Err(unknown(names));
-        };
-        match parameters
-            .get_mut(at)
-            .map(|it| (&mut it.kind, &it.mlir_type))
-        {
-            Some((Kind::Memory { direction: old, .. }, _)) => {
+        let at = self.argument(name)?;
+        let kernel = self.signature.name.to_string();
+        let parameter = self.signature.parameters.to_mut().get_mut(at);
+        match parameter.map(|it| (&mut it.kind, &it.name, &it.mlir_type)) {
+            Some((Kind::Scalar(_), name, mlir_type)) => Err(ArgumentError::Scalar {
+                kernel,
+                name: name.to_string(),
+                mlir_type: mlir_type.to_string(),
+            }),
+            Some((Kind::Memory { direction: old, .. }, ..)) => {
                 *old = direction;
                 Ok(())
             }
-            Some((Kind::Scalar(_), mlir_type)) => Err(ArgumentError::Scalar {
-                kernel: kernel.to_string(),
-                name: name.to_owned(),
-                mlir_type: mlir_type.to_string(),
-            }),
-            None => Err(unknown(Vec::new())),
+            None => Ok(()),
         }
+    }
+
+    /// The position of the argument `name`, with or without its `%`.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn argument(&self, name: &str) -> Result<usize, ArgumentError> {
+        let name = name.strip_prefix('%').unwrap_or(name);
+        let parameters = self.signature.parameters.iter();
+        let names = parameters.clone().map(|parameter| &*parameter.name);
+        let found = names.clone().position(|known| known == name);
+        found.ok_or_else(|| ArgumentError::Unknown {
+            kernel: self.signature.name.to_string(),
+            name: name.chars().take(200).collect(),
+            nearest: crate::nearest::of(name, names.clone()),
+            names: names.map(str::to_owned).collect(),
+        })
     }
 }
 

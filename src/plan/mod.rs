@@ -235,7 +235,7 @@ impl Session {
             steps.push(ensured.clone());
             Ok::<_, BuildError>(ensured)
         };
-        let (plan, kernels) = self.follow(request, &mut ensure, observe)?;
+        let (plan, kernels) = self.follow(request, observe, &mut ensure)?;
         Ok(Build {
             source: request.kernel.clone(),
             target: plan.prepared.target,
@@ -247,12 +247,12 @@ impl Session {
         })
     }
 
-    /// Takes a kernel through its steps; `ensure` has the outputs of each. Gives the first plan.
+    /// Takes a kernel through its steps, for each target; `ensure` has the outputs of each step.
     fn follow(
         &self,
         request: &Request,
-        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
         observe: Observer<'_>,
+        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
     ) -> Result<(Arc<Plan>, Vec<BuiltKernel>), BuildError> {
         let mut kernels = Vec::new();
         let mut first = None;
@@ -298,7 +298,7 @@ impl Session {
             // The way ends here, and there is nothing wrong with that.
             ensured.ok_or_else(|| EnsureError::from(ExecuteError::Interrupted).into())
         };
-        let followed = self.follow(request, &mut ensure, observe);
+        let followed = self.follow(request, observe, &mut ensure);
         match followed {
             Err(error) if explanations.iter().all(|step| step.miss.is_none()) => Err(error),
             _ => Ok(explanations),

@@ -19,7 +19,7 @@ use super::{
     Argument, Command, Input, Loaded, Name, NativeWork, Output, PROGRAMS, Step, WORK_DIRECTORY,
     Work,
 };
-use crate::digest::Digest;
+use crate::digest::{Checksum, Digest};
 use crate::toolchain::Companions;
 
 /// How many of a tool's last lines an error repeats.
@@ -57,6 +57,8 @@ pub struct ProducedFile {
     pub size: u64,
     /// Of the content.
     pub digest: Digest,
+    /// Of the same content.
+    pub checksum: Checksum,
 }
 
 /// Why a step gave no outputs.
@@ -280,6 +282,7 @@ fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produce
             name: output.name.clone(),
             size: bytes.len() as u64,
             digest: Digest::of(&bytes),
+            checksum: Checksum::of(&bytes),
         });
     }
     Ok(Produced {
@@ -386,6 +389,7 @@ fn collect(output: &Output, directory: &Path) -> Result<ProducedFile, String> {
         name: output.name.clone(),
         size: bytes.len() as u64,
         digest: Digest::of(&bytes),
+        checksum: Checksum::of(&bytes),
     })
 }
 

@@ -16,7 +16,7 @@ use super::layout::{Layout, MANIFEST};
 use super::manifest::{ArtifactRecord, Head};
 use super::open::UNTRICKED;
 use super::verified::Verified;
-use crate::digest::Digest;
+use crate::digest::{Checksum, Digest, Hasher};
 use crate::recent::Recent;
 use crate::step::{Name, Step};
 
@@ -232,30 +232,51 @@ pub(super) fn read_limited(file: &File, metadata: &Metadata, limit: u64) -> io::
 }
 
 /// Compares size and content of a file with what is promised. Gives the content if it is `wanted`.
-pub(super) fn check(
+fn check(
     directory: &EntryDirectory<'_>,
     record: &ArtifactRecord,
     wanted: bool,
 ) -> Result<Option<Vec<u8>>, String> {
-    let explained = |error: io::Error| match error.kind() {
-        ErrorKind::NotFound => "missing".into(),
-        _ => error.to_string(),
-    };
-    let opened = directory.file(&record.name);
-    let file = opened
-        .and_then(|opened| sized(opened, record.size))
-        .map_err(explained)?;
-    let (digest, content) = if wanted {
+    let file = promised(directory, record).map_err(explained)?;
+    let (checksum, content) = if wanted {
         let content = read_sized(&file, record.size).map_err(explained)?;
-        (Digest::of(&content), Some(content))
+        (Checksum::of(&content), Some(content))
     } else {
-        let (digest, _) = Digest::of_reader(file.take(record.size)).map_err(explained)?;
-        (digest, None)
+        let checksum = Checksum::of_reader(file.take(record.size), None);
+        (checksum.map_err(explained)?, None)
     };
-    if digest == record.sha256 {
+    if checksum == record.blake3 {
         Ok(content)
     } else {
         Err("its content changed".into())
+    }
+}
+
+/// Compares a file with everything that is promised of it, by both digests.
+pub(super) fn check_fully(
+    directory: &EntryDirectory<'_>,
+    record: &ArtifactRecord,
+) -> Result<(), String> {
+    let file = promised(directory, record).map_err(explained)?;
+    let mut hasher = Hasher::new();
+    let checksum = Checksum::of_reader(file.take(record.size), Some(&mut hasher));
+    let checksum = checksum.map_err(explained)?;
+    if checksum == record.blake3 && hasher.finish() == record.sha256 {
+        Ok(())
+    } else {
+        Err("its content changed".into())
+    }
+}
+
+fn promised(directory: &EntryDirectory<'_>, record: &ArtifactRecord) -> io::Result<File> {
+    let opened = directory.file(&record.name);
+    opened.and_then(|opened| sized(opened, record.size))
+}
+
+fn explained(error: io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "missing".into(),
+        _ => error.to_string(),
     }
 }
 

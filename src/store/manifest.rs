@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::explain::Lines;
 use super::layout::SCHEMA;
-use crate::digest::Digest;
+use crate::digest::{Checksum, Digest};
 use crate::step::Step;
 use crate::step::execute::Produced;
 use crate::step::material::Material;
@@ -53,8 +53,10 @@ pub struct ArtifactRecord {
     pub name: String,
     /// Bytes.
     pub size: u64,
-    /// Of the content.
+    /// Of the content: what other steps and launchers know it by.
     pub sha256: Digest,
+    /// Of the content: what it is compared with on every hit.
+    pub blake3: Checksum,
 }
 
 /// How an entry came to be.
@@ -128,6 +130,7 @@ impl Manifest {
             name: file.name.to_string(),
             size: file.size,
             sha256: file.digest,
+            blake3: file.checksum,
         });
         let milliseconds = produced.durations.iter().map(|(name, duration)| {
             let whole = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);

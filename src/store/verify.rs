@@ -222,8 +222,7 @@ impl Verification<'_> {
             if !is_plain || name == MANIFEST {
                 return Err(format!("{name:?} is no artifact's name"));
             }
-            entry::check(&directory, record, false)
-                .map_err(|reason| format!("{name}: {reason}"))?;
+            entry::check_fully(&directory, record).map_err(|reason| format!("{name}: {reason}"))?;
             total = total.saturating_add(record.size);
         }
         let is_ours = |name: &std::ffi::OsStr| {

@@ -60,8 +60,13 @@ fn material() -> impl Strategy<Value = Material> {
 
 fn head() -> impl Strategy<Value = Head> {
     // Names are file names of ours.
-    let artifact = ("[^\n\r]{0,20}", any::<u64>(), digest())
-        .prop_map(|(name, size, sha256)| ArtifactRecord { name, size, sha256 });
+    let artifact =
+        ("[^\n\r]{0,20}", any::<u64>(), digest()).prop_map(|(name, size, sha256)| ArtifactRecord {
+            blake3: Checksum::of(name.as_bytes()),
+            name,
+            size,
+            sha256,
+        });
     (digest(), any::<u64>(), vec(artifact, 1..3)).prop_map(|(key, took, artifact)| Head {
         schema: SCHEMA,
         key,
@@ -120,6 +125,7 @@ fn example() -> Manifest {
                 name: "kernel.so".into(),
                 size: 12_345,
                 sha256: Digest::of("object"),
+                blake3: Checksum::of(b"object"),
             }],
         },
         record: Record {
