@@ -61,44 +61,53 @@ impl Digest {
     }
 }
 
-/// What an artifact's content is compared with on every hit: BLAKE3, which is as hard to forge as
-/// SHA-256 and several times as fast. Written as a [`Digest`] is.
+/// What an artifact is compared with on every hit: BLAKE3 over its content and then its SHA-256
+/// digest, so that neither can be another. As hard to forge as SHA-256 and several times as fast.
+/// Written as a [`Digest`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Checksum(Digest);
 
 impl Checksum {
-    /// The checksum of bytes in memory.
+    /// The checksum of content that has this digest.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(Digest(blake3::hash(bytes).into()))
+    pub fn of(content: &[u8], digest: &Digest) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(content);
+        Self::sealed(hasher, digest)
     }
 
-    /// The checksum of everything that `reader` still holds, with the SHA-256 digest of it if that
-    /// is wanted, too.
+    /// The checksum of everything that `reader` still holds, if that has this digest; it goes
+    /// through `look`, too.
     ///
     /// # Errors
     /// Whatever reading fails with; an interrupted read is tried again.
-    pub fn of_reader(mut reader: impl Read, digest: Option<&mut Hasher>) -> io::Result<Self> {
+    pub fn of_reader(
+        mut reader: impl Read,
+        digest: &Digest,
+        mut look: impl FnMut(&[u8]),
+    ) -> io::Result<Self> {
         // Sixteen of its blocks at once is what the widest vectors take.
         const PIECE: usize = 128 * 1024;
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; PIECE];
-        let mut digest = digest;
         loop {
             match reader.read(&mut buffer) {
-                Ok(0) => return Ok(Self(Digest(hasher.finalize().into()))),
+                Ok(0) => return Ok(Self::sealed(hasher, digest)),
                 Ok(n) => {
                     let piece = buffer.get(..n).unwrap_or_default();
                     hasher.update(piece);
-                    if let Some(digest) = &mut digest {
-                        digest.update(piece);
-                    }
+                    look(piece);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    fn sealed(mut hasher: blake3::Hasher, digest: &Digest) -> Self {
+        hasher.update(digest.as_bytes());
+        Self(Digest(hasher.finalize().into()))
     }
 }
 
@@ -187,22 +196,21 @@ impl<'de> serde::Deserialize<'de> for Digest {
 mod tests {
     use super::*;
 
-    /// From the test vectors of BLAKE3's authors (empty) and its reference implementation ("abc").
+    /// With the authors' Python package: `blake3(b"abc" + sha256(b"abc").digest())`.
     #[test]
-    fn checksums_are_blake3() {
-        let empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
-        let abc = "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85";
-        for (content, expected) in [("", empty), ("abc", abc)] {
-            let mut hasher = Hasher::new();
-            let read = Checksum::of_reader(content.as_bytes(), Some(&mut hasher)).unwrap();
-            assert_eq!(read, Checksum::of(content.as_bytes()));
-            assert_eq!(read.0.to_string(), expected);
-            assert_eq!(hasher.finish(), Digest::of(content));
-        }
+    fn checksums_are_blake3_over_content_and_digest() {
+        let abc = Digest::of("abc");
+        let mut hasher = Hasher::new();
+        let read = Checksum::of_reader(&b"abc"[..], &abc, |piece| hasher.update(piece)).unwrap();
+        assert_eq!(read, Checksum::of(b"abc", &abc));
+        assert_eq!(read.0.to_string(), B3SUM);
+        assert_eq!(hasher.finish(), abc);
+        assert_ne!(read, Checksum::of(b"abd", &abc));
+        assert_ne!(read, Checksum::of(b"abc", &Digest::of("abd")));
     }
-
-    /// FIPS 180-4's own example.
+    /// SHA-256 of "abc", from FIPS 180-4's examples.
     const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    const B3SUM: &str = "0eb37451d2dfbdb000f678b12ebe51881be4f0271defcad0d4517b2679054397";
 
     #[test]
     fn agrees_with_the_standards_example() {

@@ -278,11 +278,12 @@ fn native(step: &Step, function: NativeWork, directory: &Path) -> Result<Produce
         check.map_err(|problem| refuse(format!("{}: {problem}", output.name)))?;
         let path = directory.join(&*output.name);
         fs::write(&path, &bytes).map_err(|source| unusable(&path, source))?;
+        let digest = Digest::of(&bytes);
         outputs.push(ProducedFile {
             name: output.name.clone(),
             size: bytes.len() as u64,
-            digest: Digest::of(&bytes),
-            checksum: Checksum::of(&bytes),
+            checksum: Checksum::of(&bytes, &digest),
+            digest,
         });
     }
     Ok(Produced {
@@ -385,11 +386,12 @@ fn collect(output: &Output, directory: &Path) -> Result<ProducedFile, String> {
     }
     (output.check.content(&bytes, directory))
         .map_err(|problem| format!("{name} is damaged: {problem}"))?;
+    let digest = Digest::of(&bytes);
     Ok(ProducedFile {
         name: output.name.clone(),
         size: bytes.len() as u64,
-        digest: Digest::of(&bytes),
-        checksum: Checksum::of(&bytes),
+        checksum: Checksum::of(&bytes, &digest),
+        digest,
     })
 }
 

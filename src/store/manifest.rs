@@ -55,7 +55,7 @@ pub struct ArtifactRecord {
     pub size: u64,
     /// Of the content: what other steps and launchers know it by.
     pub sha256: Digest,
-    /// Of the content: what it is compared with on every hit.
+    /// Of the content and `sha256`: what it is compared with on every hit.
     pub blake3: Checksum,
 }
 

@@ -62,7 +62,7 @@ fn head() -> impl Strategy<Value = Head> {
     // Names are file names of ours.
     let artifact =
         ("[^\n\r]{0,20}", any::<u64>(), digest()).prop_map(|(name, size, sha256)| ArtifactRecord {
-            blake3: Checksum::of(name.as_bytes()),
+            blake3: Checksum::of(name.as_bytes(), &sha256),
             name,
             size,
             sha256,
@@ -125,7 +125,7 @@ fn example() -> Manifest {
                 name: "kernel.so".into(),
                 size: 12_345,
                 sha256: Digest::of("object"),
-                blake3: Checksum::of(b"object"),
+                blake3: Checksum::of(b"object", &Digest::of("object")),
             }],
         },
         record: Record {
