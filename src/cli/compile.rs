@@ -109,6 +109,7 @@ pub fn request(
         },
         keep_intermediates: flags.keep_intermediates,
         refresh,
+        ..Request::default()
     };
     request.completed_by(settings)
 }
@@ -128,7 +129,9 @@ fn variants(flags: &KernelOptions) -> Vec<Variant> {
         let runtimes = flags.runtime.iter().copied().filter(fits).map(Some);
         let mut runtimes: Vec<_> = runtimes.collect();
         if runtimes.is_empty() {
-            runtimes.push(None);
+            // The cpu has its own; an NPU's that is not among those that were named is a mistake.
+            let named = flags.runtime.first().copied();
+            runtimes.push(named.filter(|_| *target != Some(Target::Cpu)));
         }
         variants.extend(runtimes.into_iter().map(|runtime| Variant {
             target: *target,

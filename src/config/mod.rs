@@ -69,6 +69,21 @@ pub struct Layer {
     pub keep_intermediates: Option<bool>,
 }
 
+/// What may be said of one kernel, or of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The target.
+    pub target: Option<Target>,
+    /// The runtime.
+    pub runtime: Option<Runtime>,
+    /// What kernels for an NPU are packaged as.
+    pub format: Option<Package>,
+    /// The CPU that the cpu target compiles for.
+    pub march: Option<March>,
+    /// The transform script of linalg-level kernels.
+    pub transform: Option<PathBuf>,
+}
+
 /// Where the cache is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CachePlace {
@@ -115,6 +130,8 @@ pub struct Settings {
     pub jobs: Option<u32>,
     /// Whether what lies between MLIR and artifact is kept.
     pub keep_intermediates: bool,
+    /// What the variables say, which counts more than what the project file says of a kernel.
+    pub variables: Said,
     /// What the project file says about single kernels.
     pub kernels: Vec<KernelSection>,
     /// The files that were read, for a build script's rerun list.
@@ -149,6 +166,13 @@ impl Settings {
         let layers = [&flags, &variables, &project.layer, &user.layer];
         let llvm = environment.search(configured(layers, cwd, "llvm", |layer| &layer.llvm));
         let aie = aie_search(layers, environment, cwd);
+        let said = Said {
+            target: variables.target,
+            runtime: variables.runtime,
+            format: variables.format,
+            march: variables.march.clone(),
+            transform: variables.transform.as_ref().map(|path| cwd.join(path)),
+        };
         let layer = flags.over(variables).over(project.layer).over(user.layer);
         let cache_is_default = layer.cache.unwrap_or(true) && layer.cache_dir.is_none();
         let cache = match (layer.cache, layer.cache_dir) {
@@ -184,6 +208,7 @@ impl Settings {
             timeout: layer.timeout,
             jobs: layer.jobs,
             keep_intermediates: layer.keep_intermediates.unwrap_or(false),
+            variables: said,
             kernels: project.kernels,
             files,
         })

@@ -44,6 +44,7 @@ impl NpuChoices {
     pub(crate) fn first_said(&self) -> Option<&'static str> {
         [
             ("--grid", self.grid.is_some()),
+            ("--transform", self.transform.is_some()),
             ("--option of an NPU", self.options != Options::default()),
             ("--input", !self.inputs.is_empty()),
             ("an argument for aiecc", !self.arguments.is_empty()),
@@ -66,13 +67,6 @@ impl NpuChoices {
             inputs: both(below.inputs, self.inputs),
             arguments: both(below.arguments, self.arguments),
         }
-    }
-
-    /// With the script that the settings name, if there is none.
-    #[must_use]
-    pub fn with_script(mut self, transform: &Option<PathBuf>) -> Self {
-        self.transform = self.transform.or_else(|| transform.clone());
-        self
     }
 }
 

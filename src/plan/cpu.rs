@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{BuildError, BuiltKernel, KernelError, Prepared, Request};
-use crate::config::Package;
 use crate::launcher::{self, Image, artifact_file_name};
 use crate::step::cpu::{self, OBJECT};
 use crate::step::{Keyed, Origin};
@@ -23,11 +22,8 @@ pub(super) fn route(
     request: &Request,
     tools: Arc<Llvm>,
 ) -> Result<Box<Route>, KernelError> {
-    if let Some(what) = request.npu.first_said() {
+    if let Some(what) = request.for_npu_only {
         return Err(KernelError::OnlyForNpus(what));
-    }
-    if request.format.is_some_and(|format| format != Package::Auto) {
-        return Err(KernelError::OnlyForNpus("--format"));
     }
     let [kernel, ..] = prepared.understood.kernels.as_slice() else {
         return Err(KernelError::NoKernel);

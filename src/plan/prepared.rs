@@ -51,9 +51,9 @@ impl Prepared {
     /// The same for a file that has been read already.
     pub(super) fn of(request: &Request, source: &[u8]) -> Result<Self, BuildError> {
         let understood = Understood::of(request, source)?;
-        let settled = understood.settle_target(request.target);
+        let settled = understood.settle_target(request);
         let settled = settled.and_then(|target| {
-            let runtime = settle_runtime(target, request.runtime)?;
+            let runtime = settle_runtime(target, request.runtime, request.default_runtime)?;
             Ok((target, runtime))
         });
         let (target, runtime) = settled.map_err(|error| error.at(&request.kernel))?;
@@ -110,9 +110,10 @@ impl Understood {
         })
     }
 
-    fn settle_target(&self, chosen: Option<Target>) -> Result<Target, KernelError> {
-        let target = chosen
+    fn settle_target(&self, request: &Request) -> Result<Target, KernelError> {
+        let target = (request.target)
             .or_else(|| self.module.target_hint())
+            .or(request.default_target)
             .ok_or(KernelError::NoTarget)?;
         self.module.check_target(target)?;
         Ok(target)

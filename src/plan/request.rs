@@ -18,8 +18,12 @@ pub struct Request {
     pub kernel: PathBuf,
     /// What it is built for; the MLIR's own device if not given.
     pub target: Option<Target>,
-    /// What loads it; xrt for an NPU if not given.
+    /// What it is built for if the MLIR does not say either.
+    pub default_target: Option<Target>,
+    /// What loads it.
     pub runtime: Option<Runtime>,
+    /// What loads it if nothing was chosen and this can; else xrt for an NPU.
+    pub default_runtime: Option<Runtime>,
     /// What else it is built for: a launcher with several images takes the one that fits the
     /// device.
     pub also: Vec<Variant>,
@@ -35,6 +39,9 @@ pub struct Request {
     pub march: Option<March>,
     /// What only the npu targets are told.
     pub npu: NpuChoices,
+    /// What of that, as a flag, was said of this kernel here and not in a file: it makes no sense
+    /// for the cpu.
+    pub for_npu_only: Option<&'static str>,
     /// Whether what lies between the MLIR and the artifact is kept.
     pub keep_intermediates: bool,
     /// Whether to build even what is in the cache.
@@ -68,10 +75,7 @@ impl Request {
                 ..self.clone()
             };
             // What is said of an NPU is said of those variants that are for one.
-            if target == Some(Target::Cpu) {
-                request.npu = NpuChoices::default();
-                request.format = None;
-            }
+            request.for_npu_only = None;
             Cow::Owned(request)
         };
         all.map(variant).collect()
@@ -94,23 +98,34 @@ impl Request {
         let section = settings
             .kernel(&self.kernel, self.entry.as_deref())
             .unwrap_or(&none);
+        let variables = &settings.variables;
         let mut directions = section.directions.clone();
         directions.extend(self.directions);
+        let package = self.format.filter(|format| *format != Package::Auto);
+        let insists = package.map(|_| "--format");
         Self {
-            target: self.target.or(section.target).or(settings.target),
-            runtime: self.runtime.or(section.runtime).or(settings.runtime),
-            format: self.format.or(section.format).or(settings.format),
+            target: self.target.or(variables.target).or(section.target),
+            default_target: settings.target,
+            default_runtime: (variables.runtime).or(section.runtime).or(settings.runtime),
+            format: (self.format)
+                .or(variables.format)
+                .or(section.format)
+                .or(settings.format),
             entry: self.entry.or_else(|| section.entry.clone()),
             directions,
             signature: self.signature.or_else(|| section.signature.clone()),
-            march: self
-                .march
+            march: (self.march)
+                .or_else(|| variables.march.clone())
                 .or_else(|| section.march.clone())
                 .or_else(|| settings.march.clone()),
-            npu: self
-                .npu
-                .over(section.npu.clone())
-                .with_script(&settings.transform),
+            for_npu_only: self.npu.first_said().or(insists),
+            npu: NpuChoices {
+                transform: (self.npu.transform.clone())
+                    .or_else(|| variables.transform.clone())
+                    .or_else(|| section.npu.transform.clone())
+                    .or_else(|| settings.transform.clone()),
+                ..self.npu.over(section.npu.clone())
+            },
             keep_intermediates: self.keep_intermediates || settings.keep_intermediates,
             ..self
         }
@@ -121,12 +136,16 @@ impl Request {
 pub(super) fn settle_runtime(
     target: Target,
     chosen: Option<Runtime>,
+    default: Option<Runtime>,
 ) -> Result<Runtime, KernelError> {
-    match (target, chosen) {
-        (Target::Cpu, None | Some(Runtime::Cpu)) => Ok(Runtime::Cpu),
-        (Target::Npu1 | Target::Npu2, None) => Ok(Runtime::Xrt),
-        (Target::Npu1 | Target::Npu2, Some(runtime)) if runtime != Runtime::Cpu => Ok(runtime),
-        (_, Some(runtime)) => Err(KernelError::OtherRuntime { target, runtime }),
+    let fits = |runtime: &Runtime| (*runtime == Runtime::Cpu) == (target == Target::Cpu);
+    match chosen {
+        Some(runtime) if !fits(&runtime) => Err(KernelError::OtherRuntime { target, runtime }),
+        Some(runtime) => Ok(runtime),
+        None => Ok(default.filter(fits).unwrap_or(match target {
+            Target::Cpu => Runtime::Cpu,
+            Target::Npu1 | Target::Npu2 => Runtime::Xrt,
+        })),
     }
 }
 
@@ -166,9 +185,13 @@ mod tests {
             format(Target::Npu2, Runtime::Xrt, "pdi").unwrap(),
             Format::Pdi
         );
-        assert!(settle_runtime(Target::Cpu, Some(Runtime::Hsa)).is_err());
-        assert!(settle_runtime(Target::Npu1, Some(Runtime::Cpu)).is_err());
+        assert!(settle_runtime(Target::Cpu, Some(Runtime::Hsa), None).is_err());
+        assert!(settle_runtime(Target::Npu1, Some(Runtime::Cpu), None).is_err());
         // hsa is chosen by name only.
-        assert_eq!(settle_runtime(Target::Npu2, None).unwrap(), Runtime::Xrt);
+        let settled = |target, default| settle_runtime(target, None, default).unwrap();
+        assert_eq!(settled(Target::Npu2, None), Runtime::Xrt);
+        assert_eq!(settled(Target::Npu2, Some(Runtime::Hsa)), Runtime::Hsa);
+        assert_eq!(settled(Target::Npu2, Some(Runtime::Cpu)), Runtime::Xrt);
+        assert_eq!(settled(Target::Cpu, Some(Runtime::Hsa)), Runtime::Cpu);
     }
 }

@@ -112,7 +112,7 @@ pub enum SourceError {
 }
 
 /// How the rules are written.
-const USAGE: &str = "@FILE.npy, a number, zeros, ones, iota, full:NUMBER or random[:SEED], the last five with \
+const USAGE: &str = "@FILE.npy, a number, zeros, ones, iota, full:NUMBER or random[#SEED], the last five with \
                      :SHAPExTYPE where the MLIR does not tell it, e.g. zeros:1000xf32";
 
 impl Source {
@@ -136,13 +136,10 @@ impl Source {
             "ones" => Some(Fill::Full(Number::Integer(1))),
             "iota" => Some(Fill::Iota),
             "full" => Some(Fill::Full(parts.next().ok_or_else(wrong)?.parse()?)),
-            "random" => {
-                // A number alone is a seed; a shape has a type, or a seed before it.
-                let seed = parts.clone().next().and_then(|part| part.parse().ok());
-                if seed.is_some() {
-                    parts.next();
-                }
-                seed.map(Fill::Random)
+            "random" => None,
+            word if word.starts_with("random#") => {
+                let seed = word.split_once('#').and_then(|(_, seed)| seed.parse().ok());
+                Some(Fill::Random(seed.ok_or_else(wrong)?))
             }
             word if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
                 return text.parse().map(Self::Number).map_err(|_| wrong());
@@ -272,7 +269,7 @@ impl Source {
             | Self::Fill {
                 fill: Some(Fill::Random(_)),
                 ..
-            } => "random:0",
+            } => "random",
             Self::Fill {
                 fill: Some(Fill::Iota),
                 ..

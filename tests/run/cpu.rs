@@ -171,9 +171,9 @@ fn random_numbers_are_the_arguments_own() {
         let told: serde_json::Value = serde_json::from_str(&first).unwrap();
         told["expected"][0]["differing"].as_u64().unwrap()
     };
-    assert_eq!(differing("--arg x=random:7 --arg y=random:7"), 0);
+    assert_eq!(differing("--arg x=random#7 --arg y=random#7"), 0);
     assert!(differing("--arg x=random --arg y=random") > 60);
-    assert!(differing("--arg x=random:7 --arg y=random:8") > 60);
+    assert!(differing("--arg x=random#7 --arg y=random#8") > 60);
 }
 
 /// A kernel that is running is ended by Ctrl-C as any program is.

@@ -155,7 +155,7 @@ fn memory_that_does_not_fit_its_type() {
             "zeros",
             "does not tell its size: say how large it is, as in zeros:2x16",
         ),
-        ("random", "as in random:0:2x16"),
+        ("random", "as in random:2x16"),
         (
             "zeros:4",
             "the shape [4] does not fit its type memref<2x?xf32>",

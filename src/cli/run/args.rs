@@ -21,9 +21,9 @@ pub const RUN_HELP: &str = "Values of arguments:
   1000, 0xff, 1e-3, true    a number, for a scalar
   zeros, ones, full:1.5     memory full of a number
   iota                      0, 1, 2, ...
-  random, random:7          integers of the whole range, floats from -1 to 1; equal seeds, equal data
+  random, random#7          integers of the whole range, floats from -1 to 1; equal seeds, equal data
   zeros:16x16xbf16          each of the last five with shape and type, where the MLIR does not tell
-                            them: iota:1000, full:-1:64x64, random:7:1000xf32
+                            them: iota:1000, full:-1:64x64, random#7:1000xf32
 
 Examples:
   npu-build run vecadd.mlir --target cpu --grid 10 --arg x=@x.npy --arg y=random:10007xf32 \\

@@ -42,10 +42,8 @@ impl Job {
         }
         let mut request = request(options, settings);
         let grid = request.npu.grid;
-        if request.target == Some(Target::Cpu) {
-            // There it belongs to the launch, and not to the kernel.
-            request.npu.grid = None;
-        }
+        // One command line for every target: the cpu is launched over the grid that others compile in.
+        request.for_npu_only = None;
         if request.format == Some(Package::As(Format::Pdi)) {
             return Err(bad(
                 options,
