@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// How long the tools may take to end after SIGTERM.
@@ -64,7 +64,7 @@ impl Interrupt {
     fn listen(&self) -> io::Result<()> {
         let ignored = ignored_signals();
         let is_heard = |signal: &&c_int| ignored & (1 << (**signal - 1)) == 0;
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP].iter().filter(is_heard))?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT].iter().filter(is_heard))?;
         let raised = self.clone();
         std::thread::Builder::new()
             .name("signals".into())

@@ -352,14 +352,23 @@ class Shim {
   // Kernels
 
   static std::string name_in(const xrt::xclbin &xclbin, const std::string &wanted) {
-    std::string names;
+    // The name itself, or else the only one that starts with it.
+    std::string names, beginning;
+    bool several = false;
     for (const auto &kernel : xclbin.get_kernels()) {
       auto name = kernel.get_name();
-      if (name.compare(0, wanted.size(), wanted) == 0)
+      if (name == wanted || name.substr(0, name.find(':')) == wanted)
         return name;
+      if (name.compare(0, wanted.size(), wanted) == 0) {
+        several = !beginning.empty();
+        beginning = name;
+      }
       names += (names.empty() ? "" : ", ") + name;
     }
-    refuse("the xclbin has no kernel whose name starts with `" + wanted + "`; it has: " + names);
+    if (!beginning.empty() && !several)
+      return beginning;
+    const std::string which = several ? "several kernels whose names start" : "no kernel whose name starts";
+    refuse("the xclbin has " + which + " with `" + wanted + "`; it has: " + names);
   }
 
   /// Asking for one argument too many is an exception here, and a crash in set_arg.

@@ -7,12 +7,12 @@ use super::tokens::{Kind, Tokens};
 /// Whether the token at `index` is the key of such an attribute.
 fn is_key(tokens: &Tokens<'_>, index: usize) -> bool {
     let key = match tokens.kind(index) {
-        Kind::Word => tokens.text(index),
-        Kind::Text => tokens.text(index).trim_matches('"'),
+        Kind::Word => tokens.text(index).to_owned(),
+        Kind::Text => unescape(tokens.text(index)),
         _ => return false,
     };
     matches!(
-        key,
+        &*key,
         "link_with" | "link_files" | "link_merge_files" | "elf_file"
     )
 }
@@ -28,8 +28,14 @@ pub(super) fn collect(tokens: &Tokens<'_>, index: usize, files: &mut Vec<String>
     } else {
         value..value + 1
     };
-    let names = values.filter(|i| tokens.kind(*i) == Kind::Text);
-    files.extend(names.map(|i| unescape(tokens.text(i))));
+    for value in values {
+        match tokens.kind(value) {
+            Kind::Text => files.push(unescape(tokens.text(value))),
+            // An alias, which stands for a file that is not looked up: no file is called so.
+            Kind::Hash => files.push(tokens.text(value).to_owned()),
+            _ => {}
+        }
+    }
 }
 
 /// The string literals of a text, unescaped; none if it can't be cut into tokens.

@@ -4,7 +4,7 @@
 //! directory is what the key knows, wherever the user's files are.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,6 +63,9 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
+    /// A file that is named by an alias.
+    #[error("the link file {0} is named by an alias: write its name where it is used")]
+    Alias(String),
     /// A transform script that is no MLIR.
     #[error("{}: {reason}", path.display())]
     Script {
@@ -114,6 +117,9 @@ pub(super) fn companions(
     let mut files = Files::default();
     let directory = kernel.parent().unwrap_or(Path::new(""));
     for name in &module.link_files {
+        if name.starts_with('#') {
+            return Err(FileError::Alias(name.clone()).into());
+        }
         add_relative(&mut files, "the link file", directory, name)?;
     }
     for path in inputs {
@@ -155,8 +161,31 @@ fn add(
     files.add(Input::new(name, bytes), path)
 }
 
+/// No object or script is anywhere near this size; what is larger is something else.
+const LARGEST: u64 = 1 << 30;
+
 fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, FileError> {
-    fs::read(path).map_err(|source| FileError::Read {
+    let whole = || {
+        // Opening a pipe would wait for somebody to write into it.
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() {
+            let kind = if metadata.is_dir() {
+                "a directory"
+            } else {
+                "no regular file"
+            };
+            return Err(io::Error::other(format!("it is {kind}")));
+        }
+        let mut bytes = Vec::new();
+        fs::File::open(path)?
+            .take(LARGEST + 1)
+            .read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > LARGEST {
+            true => Err(io::ErrorKind::FileTooLarge.into()),
+            false => Ok(bytes),
+        }
+    };
+    whole().map_err(|source| FileError::Read {
         what,
         path: path.to_owned(),
         source,

@@ -139,6 +139,9 @@ fn table(section: &[u8]) -> Result<Vec<Entry<'_>>, HsacoFault> {
     Ok(kernels)
 }
 
+/// More external variables no kernel has: each is an allocation of its own in the device's heap.
+const MOST_EXTERNALS: usize = 256;
+
 /// A variable that a full ELF expects to be defined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct External {
@@ -187,7 +190,9 @@ pub(super) fn externals(elf: &[u8]) -> Result<Vec<External>, HsacoFault> {
         return Ok(Vec::new());
     };
     let names = content(usize::try_from(link).unwrap_or(usize::MAX))?;
-    let mut found: Vec<External> = Vec::new();
+    let mut found: Vec<(&str, usize)> = Vec::new();
+    // Names that lie over each other could be more than the file has bytes, many times over.
+    let mut justified = names.len();
     for symbol in content(symbols)?.chunks_exact(16) {
         let symbol = Fields::new(symbol, PART);
         let name = text(names, symbol.u32(0)?, PART)?;
@@ -195,15 +200,22 @@ pub(super) fn externals(elf: &[u8]) -> Result<Vec<External>, HsacoFault> {
             continue;
         }
         let size = symbol.u32(8)? as usize;
-        match found.iter_mut().find(|external| external.name == name) {
-            Some(external) => external.size = external.size.max(size),
-            None => found.push(External {
-                name: name.into(),
-                size,
-            }),
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = (*known).max(size),
+            None => {
+                let left = justified.checked_sub(name.len());
+                justified = left
+                    .filter(|_| found.len() < MOST_EXTERNALS)
+                    .ok_or(malformed(PART))?;
+                found.push((name, size));
+            }
         }
     }
-    Ok(found)
+    let external = |(name, size): (&str, usize)| External {
+        name: name.to_owned(),
+        size,
+    };
+    Ok(found.into_iter().map(external).collect())
 }
 
 fn is_external(name: &str) -> bool {

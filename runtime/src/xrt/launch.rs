@@ -23,7 +23,8 @@ impl Kernel {
     pub(crate) fn launch(&self, plan: &Plan, args: &[Arg<'_>]) -> Result<(), Error> {
         let instance = self.instance();
         instance.check_process()?;
-        let mut arguments = KEPT.take();
+        // A thread that is ending has nothing kept any more.
+        let mut arguments = KEPT.try_with(Cell::take).unwrap_or_default();
         arguments.clear();
         let operands = npu::operands(plan, args);
         arguments.extend(operands.map(|operand| argument(&operand, instance.verify)));
@@ -31,7 +32,7 @@ impl Kernel {
         // SAFETY: `args` borrow their memory, mutably where it is written, and are in use until
         // the launch is over. The kernel is loaded as long as `self` lives.
         let done = unsafe { instance.shim.launch(&[call]) };
-        KEPT.set(arguments);
+        let _ = KEPT.try_with(|kept| kept.set(arguments));
         done.map_err(|failure| failed(failure, plan, args))
     }
 }

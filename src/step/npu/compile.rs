@@ -170,19 +170,61 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     if request.format == Format::Xclbin {
         request.options.xclbin_name().map_err(Refusal::XclbinName)?;
     }
-    // Relative names lead into the work directory, which holds what the key knows. Arguments in a
-    // file, `@FILE`, are read like any other.
-    let outside = |argument: &&String| {
-        let value = argument
-            .split_once('=')
-            .map_or(&***argument, |(_, value)| value);
-        let value = value.strip_prefix('@').unwrap_or(value);
-        value.starts_with(['/', '~']) || value.split('/').any(|part| part == "..")
-    };
-    match request.extra.iter().find(outside) {
-        Some(argument) => Err(Refusal::Outside(argument.clone())),
-        None => Ok(()),
+    for argument in request.extra {
+        if let Some(option) = ours(argument) {
+            return Err(Refusal::Ours(option));
+        }
+        if leads_outside(argument) {
+            return Err(Refusal::Outside(argument.clone()));
+        }
     }
+    Ok(())
+}
+
+/// Options that say where the tools and their files are: each would bring something into the build
+/// that the key does not know, or take an output away.
+const OURS: [&str; 15] = [
+    "aietools",
+    "ctrlpkt-name",
+    "elf-name",
+    "full-elf-name",
+    "npu-insts-name",
+    "output-dir",
+    "pdi-name",
+    "peano",
+    "sysroot",
+    "tmpdir",
+    "txn-name",
+    "xclbin-name",
+    "xclbinutil-path",
+    "i",
+    "o",
+];
+
+fn ours(argument: &str) -> Option<&'static str> {
+    let name = argument.strip_prefix('-')?;
+    let name = name.strip_prefix('-').unwrap_or(name);
+    let name = name.split(['=', ' ']).next().unwrap_or(name);
+    OURS.into_iter().find(|option| *option == name)
+}
+
+/// Whether an argument may name a file by a path that leads out of the work directory, which holds
+/// what the key knows: an absolute one anywhere in it, behind a short option's letter as well, or one
+/// that goes up. Arguments in a file, `@FILE`, could hold any of these.
+fn leads_outside(argument: &str) -> bool {
+    let in_name = |c: char| c.is_alphanumeric() || "._-+".contains(c);
+    let starts_a_path = |at: usize| {
+        let before = argument.get(..at).unwrap_or_default();
+        let is_short_option = before.len() == 2 && before.starts_with('-');
+        is_short_option || !before.ends_with(|c: char| in_name(c) || c == '/')
+    };
+    let goes_up = argument.match_indices("..").any(|(at, dots)| {
+        let behind = argument.get(at + dots.len()..).unwrap_or_default();
+        starts_a_path(at) && !behind.starts_with(in_name)
+            || argument.get(..at).unwrap_or_default().ends_with('/')
+    });
+    let mut slashes = argument.match_indices(['/', '~']);
+    argument.starts_with('@') || goes_up || slashes.any(|(at, _)| starts_a_path(at))
 }
 
 /// An instruction stream names a buffer by its place among all arguments, and only buffers are
@@ -576,4 +618,61 @@ fn explain<const UNSCRIPTED: bool, const SCALARS: bool>(printed: &str) -> Option
         );
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{leads_outside, ours};
+
+    #[test]
+    fn no_spelling_of_a_path_outside_is_let_through() {
+        for argument in [
+            "/abs",
+            "--x=/abs",
+            "-I/abs",
+            "--x=a,/abs",
+            "--x=a=/abs",
+            "--x=file:/abs",
+            "--p={filename=/abs}",
+            "--x=\"/abs\"",
+            "--x /abs",
+            "--x=~/a",
+            "~root/a",
+            "..",
+            "--x=../a",
+            "--x=a/../../b",
+            "--x=a,../b",
+            "-I..",
+            "@args",
+            "@/abs/args",
+        ] {
+            assert!(leads_outside(argument), "{argument}");
+        }
+        for argument in [
+            "--dynamic-objFifos",
+            "--x=a/b.o",
+            "-Isub/dir",
+            "a..b",
+            "--x=1.5",
+            "-v",
+        ] {
+            assert!(!leads_outside(argument), "{argument}");
+        }
+    }
+
+    #[test]
+    fn what_is_passed_already_is_not_passed_again() {
+        for argument in [
+            "--peano=x",
+            "-peano",
+            "--tmpdir x",
+            "-o=a",
+            "--xclbinutil-path=ls",
+        ] {
+            assert!(ours(argument).is_some(), "{argument}");
+        }
+        for argument in ["--peanos", "peano", "--xclbin-input=a.xclbin", "-O3"] {
+            assert!(ours(argument).is_none(), "{argument}");
+        }
+    }
 }

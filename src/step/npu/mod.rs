@@ -128,10 +128,16 @@ pub enum Refusal {
         /// The other.
         second: String,
     },
+    /// An argument that is ours to give.
+    #[error(
+        "--{0} can't be given behind --: it says where tools and files are, which npu-build settles \
+         itself"
+    )]
+    Ours(&'static str),
     /// An argument for the tool that names a file outside.
     #[error(
-        "'{0}' names a file whose content no key would know: give the file with --input, and name \
-         it without its directory"
+        "'{0}' may name a file whose content no key would know: give the file with --input, and name \
+         it without its directory; arguments in a file have to be given one by one"
     )]
     Outside(String),
 }
