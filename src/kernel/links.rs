@@ -112,6 +112,15 @@ mod tests {
         );
     }
 
+    /// mlir-opt takes `"link\5Fwith"` for `link_with`.
+    #[test]
+    fn a_key_may_be_escaped_and_a_value_an_alias() {
+        assert_eq!(
+            files("m {\"link\\5Fwith\" = \"a.o\", link_with = #lib, link_files = [#one, \"b.o\"]}"),
+            ["a.o", "#lib", "#one", "b.o"]
+        );
+    }
+
     #[test]
     fn comments_strings_and_other_attributes_do_not_count() {
         let text = "// link_with = \"a.o\"\nm {x = \"link_with = b.o\", link_with_mode = \"merge\", link_with = 3}";

@@ -8,6 +8,8 @@ use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
 use super::KernelError;
 use crate::kernel::canonical::Canonical;
 use crate::kernel::{Module, strings};
@@ -168,13 +170,11 @@ fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, FileError> {
     let whole = || {
         // Opening a pipe would wait for somebody to write into it.
         let metadata = fs::metadata(path)?;
+        if metadata.is_dir() {
+            return Err(Errno::ISDIR.into());
+        }
         if !metadata.is_file() {
-            let kind = if metadata.is_dir() {
-                "a directory"
-            } else {
-                "no regular file"
-            };
-            return Err(io::Error::other(format!("it is {kind}")));
+            return Err(io::Error::other("it is no regular file"));
         }
         let mut bytes = Vec::new();
         fs::File::open(path)?

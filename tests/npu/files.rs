@@ -81,6 +81,25 @@ fn at_the_air_level_too() {
     assert_eq!(scene.compile("src/k.mlir --target npu2").outcome(), "built");
 }
 
+/// What is no file, or none that can be told by its name, is not waited for and not guessed.
+#[test]
+fn a_link_file_that_is_a_pipe_or_an_alias() {
+    let scene = linked("link_with = \"pipe\"");
+    let pipe = scene.path().join("src/pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    scene.refuses(
+        "src/k.mlir",
+        2,
+        &["the link file src/pipe: it is no regular file"],
+    );
+    for links in ["link_with = #object", "link_files = [\"a.o\", #object]"] {
+        let scene = linked(links);
+        scene.file("src/a.o", "object");
+        scene.refuses("src/k.mlir", 2, &["#object is named by an alias"]);
+    }
+}
+
 #[test]
 fn a_link_file_that_is_missing_or_outside() {
     for (name, words) in [

@@ -306,7 +306,7 @@ fn arguments_that_lead_outside() {
         "--x=a/../../b",
     ] {
         let words = [
-            &format!("'{argument}' names a file whose content no key would know"),
+            &format!("'{argument}' may name a file whose content no key would know"),
             "--input",
         ];
         scene.refuses(

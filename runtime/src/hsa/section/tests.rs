@@ -231,3 +231,47 @@ proptest! {
         externals(&bytes).ok();
     }
 }
+
+/// An ELF32 with a string table and as many dynamic symbols as there are offsets in it.
+fn elf_with_symbols(names: &[u8], offsets: impl Iterator<Item = u32>) -> Vec<u8> {
+    let mut elf = b"\x7fELF\x01\x01".to_vec();
+    elf.resize(52, 0);
+    let mut headers = vec![[0_u32; 10]];
+    let mut add = |elf: &mut Vec<u8>, name: u32, link: u32, content: &[u8]| {
+        let (start, size) = (elf.len() as u32, content.len() as u32);
+        headers.push([name, 1, 0, 0, start, size, link, 0, 1, 0]);
+        elf.extend_from_slice(content);
+    };
+    add(&mut elf, 0, 0, b"\0.dynsym\0");
+    add(&mut elf, 0, 0, names);
+    let symbols: Vec<u8> = offsets
+        .flat_map(|offset| [offset, 0, 4, 0].map(u32::to_le_bytes).concat())
+        .collect();
+    add(&mut elf, 1, 2, &symbols);
+    let start = elf.len() as u32;
+    elf[0x20..0x24].copy_from_slice(&start.to_le_bytes());
+    elf[0x2e..0x30].copy_from_slice(&40_u16.to_le_bytes());
+    elf[0x30..0x32].copy_from_slice(&4_u16.to_le_bytes());
+    elf[0x32..0x34].copy_from_slice(&1_u16.to_le_bytes());
+    for header in &headers {
+        elf.extend(header.iter().flat_map(|word| word.to_le_bytes()));
+    }
+    elf
+}
+
+#[test]
+fn names_that_lie_over_each_other_take_no_more_than_the_file() {
+    let honest = elf_with_symbols(b"\0one\0two\0", [1, 5, 1].into_iter());
+    let found = externals(&honest).unwrap();
+    let names: Vec<_> = found.iter().map(|external| &*external.name).collect();
+    assert_eq!(names, ["one", "two"]);
+    // Each symbol's name is what follows the first letter of the one before it.
+    let mut names = vec![b'x'; 100_000];
+    names.push(0);
+    let hostile = elf_with_symbols(&names, 0..10_000);
+    assert!(externals(&hostile).is_err());
+    let many: Vec<u8> = (0..2000_u32)
+        .flat_map(|n| format!("v{n:04}\0").into_bytes())
+        .collect();
+    assert!(externals(&elf_with_symbols(&many, (0..2000).map(|n| 6 * n))).is_err());
+}
