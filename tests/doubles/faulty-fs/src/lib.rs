@@ -139,10 +139,34 @@ fn set_errno(errno: c_int) {
     unsafe { *__errno_location() = errno };
 }
 
+/// Reads the variables before there is a second thread: who waits for another thread to do it would
+/// wait by a system call, which comes here, and wait again.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static READ_VARIABLES: extern "C" fn() = {
+    extern "C" fn read_variables() {
+        plan();
+    }
+    read_variables
+};
+
 /// The C library's own function.
 fn real(name: &'static CStr) -> *mut c_void {
     // SAFETY: a name that ends in 0.
     unsafe { dlsym(NEXT, name.as_ptr()) }
+}
+
+/// The same, looked up once. Threads may do it at the same time: none waits for another, for the
+/// reason above.
+fn known(address: &AtomicUsize, name: &'static CStr) -> usize {
+    match address.load(Ordering::Relaxed) {
+        0 => {
+            let found = real(name) as usize;
+            address.store(found, Ordering::Relaxed);
+            found
+        }
+        found => found,
+    }
 }
 
 /// Defines functions that may fail: what a failure returns, and what the call concerns.
@@ -151,11 +175,10 @@ macro_rules! interpose {
         /// The C library's function, which may fail.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
-            static REAL: OnceLock<usize> = OnceLock::new();
-            let real_address = *REAL.get_or_init(|| {
-                let name = concat!(stringify!($name), "\0");
-                CStr::from_bytes_with_nul(name.as_bytes()).map_or(0, |name| real(name) as usize)
-            });
+            static REAL: AtomicUsize = AtomicUsize::new(0);
+            let name = concat!(stringify!($name), "\0");
+            let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+            let real_address = known(&REAL, name);
             let concerned = $concerned;
             if let Action::Errno(errno) = turn(stringify!($name), concerned) {
                 set_errno(errno);
@@ -279,11 +302,12 @@ pub unsafe extern "C" fn syscall(
     e: c_long,
     f: c_long,
 ) -> c_long {
-    static REAL: OnceLock<usize> = OnceLock::new();
-    let address = *REAL.get_or_init(|| real(c"syscall") as usize);
+    static REAL: AtomicUsize = AtomicUsize::new(0);
+    let address = known(&REAL, c"syscall");
+    let is_open = number == SYS_OPENAT2;
     let at = c_int::try_from(a).unwrap_or(-1);
-    let concerned = number == SYS_OPENAT2 && (is_tracked(at) || is_under(b as *const c_char));
-    if let Action::Errno(errno) = turn("openat2", concerned) {
+    let concerned = is_open && (is_tracked(at) || is_under(b as *const c_char));
+    if is_open && let Action::Errno(errno) = turn("openat2", concerned) {
         set_errno(errno);
         return -1;
     }
@@ -294,7 +318,7 @@ pub unsafe extern "C" fn syscall(
         let function: Syscall = transmute(address);
         function(number, a, b, c, d, e, f)
     };
-    if number == SYS_OPENAT2 {
+    if is_open {
         track(c_int::try_from(result).unwrap_or(-1), concerned);
     }
     result
