@@ -37,7 +37,7 @@ fn made(built: &Built) -> (String, String) {
 
 /// Each layer is set above those before it, and counts.
 #[test]
-fn runtime_and_format_are_said_by_file_variable_kernel_and_flag() {
+fn runtime_and_format_are_said_by_file_kernel_variable_and_flag() {
     let scene = scene();
     let with = |variables: &[(&str, &str)], flags: &str| {
         let mut command = scene.npu_build();
@@ -59,7 +59,8 @@ fn runtime_and_format_are_said_by_file_variable_kernel_and_flag() {
         "npu-build.toml",
         "[[kernel]]\npath = \"aie.mlir\"\nformat = \"xclbin\"\n",
     );
-    assert_eq!(with(&variables, ""), "xrt xclbin");
+    assert_eq!(with(&[], ""), "xrt xclbin");
+    assert_eq!(with(&variables, ""), "xrt pdi");
     assert_eq!(with(&variables, "--format elf"), "xrt elf");
     assert_eq!(with(&variables, "--format auto --runtime hsa"), "hsa hsaco");
     // Unset and empty are the same.
@@ -81,9 +82,9 @@ fn runtime_and_format_are_said_by_file_variable_kernel_and_flag() {
     }
 }
 
-/// flag > kernel's section > NPU_BUILD_TRANSFORM > [build] > AIR_TRANSFORM_TILING_SCRIPT.
+/// flag > NPU_BUILD_TRANSFORM > kernel's section > [build] > AIR_TRANSFORM_TILING_SCRIPT.
 #[test]
-fn the_transform_script_is_the_one_that_was_said_last() {
+fn the_transform_script_is_the_one_that_counts_most() {
     let scene = scene();
     let script = fs::read_to_string(scene.tools.transform()).unwrap();
     for name in ["ecosystem", "build", "variable", "kernel", "flag"] {
@@ -119,9 +120,9 @@ fn the_transform_script_is_the_one_that_was_said_last() {
     assert_eq!(used(&[ecosystem], ""), "ecosystem");
     scene.file("npu-build.toml", "[build]\ntransform = \"s/build.mlir\"\n");
     assert_eq!(used(&[ecosystem], ""), "build");
-    assert_eq!(used(&[ecosystem, variable], ""), "variable");
     scene.file("npu-build.toml", "[build]\ntransform = \"s/build.mlir\"\n[[kernel]]\npath = \"k.mlir\"\ntransform = \"s/kernel.mlir\"\n");
-    assert_eq!(used(&[ecosystem, variable], ""), "kernel");
+    assert_eq!(used(&[ecosystem], ""), "kernel");
+    assert_eq!(used(&[ecosystem, variable], ""), "variable");
     assert_eq!(
         used(&[ecosystem, variable], "--transform s/flag.mlir"),
         "flag"
