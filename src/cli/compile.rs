@@ -164,7 +164,6 @@ fn deliver(
         let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
         let result = result.and_then(|build| match &delivery.out_dir {
             Some(directory) => {
-                session.interrupt().arm();
                 let wanted = |artifact: &Artifact| delivery.wants(artifact);
                 let (build, written) =
                     session.deliver(request, build, directory, wanted, &observe)?;

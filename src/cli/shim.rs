@@ -13,7 +13,9 @@ pub fn run(global: &Global, command: &ShimCommand, terminal: &Terminal) -> Resul
     let session = session(settings(global)?, terminal)?;
     let ensured = session.shim(command.refresh, &|event| terminal.event(&event))?;
     let written = match (&command.out_dir, ensured.artifacts.first()) {
-        (Some(directory), Some(artifact)) => Some(copy_into(directory, artifact)?),
+        (Some(directory), Some(artifact)) => {
+            Some(copy_into(directory, artifact, session.interrupt())?)
+        }
         _ => None,
     };
     tell(&ensured, terminal);

@@ -9,6 +9,7 @@ use npu_runtime::{Compiled, Device, Grid, Kernel, Npu, Runtime, Signature};
 
 use super::BuildError;
 use crate::digest::Digest;
+use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher::{self, Image};
 use crate::step::launcher::SOURCE;
@@ -130,7 +131,7 @@ impl Build {
 
     /// Writes what is `wanted` of launcher and artifacts into `directory`, which is made if there is
     /// none. A file that has the right content already is left alone, so that nothing is rebuilt for
-    /// its sake.
+    /// its sake; `interrupt` is armed before the first that is written.
     ///
     /// # Errors
     /// When something can't be written; no file is left half written.
@@ -138,12 +139,13 @@ impl Build {
         &self,
         directory: &Path,
         wanted: impl Fn(&Artifact) -> bool,
+        interrupt: &Interrupt,
     ) -> Result<Vec<PathBuf>, BuildError> {
         make_directory(directory)?;
         let mut written = Vec::new();
         let outputs = self.outputs(directory).into_iter();
         for (path, artifact) in outputs.filter(|(_, artifact)| wanted(artifact)) {
-            write(artifact, &path)?;
+            write(artifact, &path, interrupt)?;
             written.push(path);
         }
         Ok(written)
@@ -155,10 +157,14 @@ impl Build {
 ///
 /// # Errors
 /// When it can't be read or written; no file is left half written.
-pub fn copy_into(directory: &Path, artifact: &Artifact) -> Result<PathBuf, BuildError> {
+pub fn copy_into(
+    directory: &Path,
+    artifact: &Artifact,
+    interrupt: &Interrupt,
+) -> Result<PathBuf, BuildError> {
     make_directory(directory)?;
     let path = directory.join(&*artifact.name);
-    write(artifact, &path)?;
+    write(artifact, &path, interrupt)?;
     Ok(path)
 }
 
@@ -175,12 +181,12 @@ fn make_directory(directory: &Path) -> Result<(), BuildError> {
     made.map_err(failed(directory))
 }
 
-fn write(artifact: &Artifact, path: &Path) -> Result<(), BuildError> {
+fn write(artifact: &Artifact, path: &Path, interrupt: &Interrupt) -> Result<(), BuildError> {
     let bytes = artifact.read().map_err(|source| BuildError::Read {
         path: artifact.path.clone(),
         source,
     })?;
-    write_if_changed(path, &bytes).map_err(failed(path))
+    write_if_changed(path, &bytes, interrupt).map_err(failed(path))
 }
 
 impl BuiltKernel {
@@ -235,13 +241,14 @@ fn compiled_for(compiled: &launcher::Compiled) -> Option<Compiled> {
 }
 
 /// Replaces the file at `path` by rename, unless it has this content already.
-fn write_if_changed(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_if_changed(path: &Path, bytes: &[u8], interrupt: &Interrupt) -> io::Result<()> {
     match fs::read(path) {
         Ok(current) if current == bytes => return Ok(()),
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
+    interrupt.arm();
     let directory = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
         .prefix(".npu-build-")

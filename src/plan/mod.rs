@@ -329,10 +329,10 @@ impl Session {
         observe: Observer<'_>,
     ) -> Result<(Build, Vec<PathBuf>), BuildError> {
         // An entry may be deleted, by hand or by another process, between its use and the copy.
-        match build.write_to(directory, &wanted) {
+        match build.write_to(directory, &wanted, self.interrupt()) {
             Err(BuildError::Read { .. }) => {
                 let build = self.build_apart(request, observe)?;
-                let written = build.write_to(directory, &wanted)?;
+                let written = build.write_to(directory, &wanted, self.interrupt())?;
                 Ok((build, written))
             }
             written => Ok((build, written?)),

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::examine::Examination;
-use super::loader;
 use super::memo::Found;
 use super::places::{self, Place};
 use super::{Memo, NotFound, Probe, Reason, Rejected, Tool};
@@ -100,8 +99,6 @@ impl Search {
             .as_ref()
             .map(|configured| configured.directory.as_os_str());
         let mut hasher = Hasher::new();
-        // A home directory may be shared by machines whose processors load other libraries.
-        hasher.update([loader::level()]);
         for value in [
             configured,
             self.mlir_install_dir.as_deref(),
@@ -171,8 +168,8 @@ impl Llvm {
                 .rejected
                 .iter()
                 .any(|rejected| rejected.reason.is_passing());
-            if let (false, Some(watched)) = (is_passing, watch.into_settled()) {
-                memo.remember_discovery(digest, watched, Found::Llvm(Arc::clone(&found)));
+            if let (false, Some(grounds)) = (is_passing, watch.into_settled()) {
+                memo.remember_discovery(digest, grounds, Found::Llvm(Arc::clone(&found)));
             }
             return Ok(found);
         }

@@ -26,7 +26,15 @@ pub(super) struct Loader {
     pub(super) cache: PathBuf,
     /// The directories that are searched when the cache does not know a library.
     pub(super) defaults: Vec<PathBuf>,
-    entries: Option<BTreeMap<OsString, PathBuf>>,
+    entries: Option<Entries>,
+}
+
+/// What `/etc/ld.so.cache` says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Entries {
+    paths: BTreeMap<OsString, PathBuf>,
+    /// Whether any entry is for some processors only.
+    by_level: bool,
 }
 
 impl Loader {
@@ -49,10 +57,12 @@ impl Loader {
     pub(super) fn cached(&mut self, library: &OsStr, watch: &mut Watch) -> Option<PathBuf> {
         watch.see(&self.cache)?;
         let cache = &self.cache;
-        self.entries
-            .get_or_insert_with(|| read_cache(cache).unwrap_or_default())
-            .get(library)
-            .cloned()
+        let read = || read_cache(cache).unwrap_or_default();
+        let entries = self.entries.get_or_insert_with(read);
+        if entries.by_level {
+            watch.see_level();
+        }
+        entries.paths.get(library).cloned()
     }
 }
 
@@ -64,12 +74,12 @@ pub(super) fn with_hwcaps(directory: &Path, watch: &mut Watch) -> Vec<PathBuf> {
         return Vec::new();
     }
     let hwcaps = directory.join(HWCAPS);
-    let is_there = std::fs::symlink_metadata(&hwcaps).is_ok();
-    let levels = levels()
-        .iter()
-        .filter(|_| is_there)
-        .map(|level| hwcaps.join(level));
-    let mut directories: Vec<PathBuf> = levels.filter(|level| watch.see(level).is_some()).collect();
+    let mut directories = Vec::new();
+    if std::fs::symlink_metadata(&hwcaps).is_ok() {
+        watch.see_level();
+        let levels = levels().iter().map(|level| hwcaps.join(level));
+        directories.extend(levels.filter(|level| watch.see(level).is_some()));
+    }
     directories.push(directory.to_owned());
     directories
 }
@@ -167,7 +177,7 @@ fn levels() -> &'static [&'static str] {
     &[]
 }
 
-fn read_cache(path: &Path) -> Option<BTreeMap<OsString, PathBuf>> {
+fn read_cache(path: &Path) -> Option<Entries> {
     let mut bytes = Vec::new();
     File::open(path)
         .ok()?
@@ -189,7 +199,7 @@ const FLAGS: Option<u32> = if cfg!(target_arch = "x86_64") {
 
 /// Reads glibc's cache (`struct cache_file_new`), which may follow one in the format of libc5.
 /// Of several entries for a library the first of the best level counts, as for the loader.
-fn parse_cache(bytes: &[u8]) -> BTreeMap<OsString, PathBuf> {
+fn parse_cache(bytes: &[u8]) -> Entries {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
     const HEADER: usize = 48;
@@ -204,10 +214,11 @@ fn parse_cache(bytes: &[u8]) -> BTreeMap<OsString, PathBuf> {
         cache = cache.get(end..).unwrap_or_default();
     }
     if !cache.starts_with(MAGIC) {
-        return BTreeMap::new();
+        return Entries::default();
     }
     let count = u32_at(cache, MAGIC.len()).unwrap_or_default() as usize;
     let mut best: BTreeMap<&[u8], (usize, &[u8])> = BTreeMap::new();
+    let mut by_level = false;
     for entry in cache
         .get(HEADER..)
         .unwrap_or_default()
@@ -219,6 +230,7 @@ fn parse_cache(bytes: &[u8]) -> BTreeMap<OsString, PathBuf> {
             continue;
         };
         let hwcap = (u32_at(entry, 16), u32_at(entry, 20));
+        by_level |= is_by_level(hwcap);
         let (true, Some(rank)) = (u32_at(entry, 0) == FLAGS, rank(hwcap, path)) else {
             continue;
         };
@@ -228,23 +240,30 @@ fn parse_cache(bytes: &[u8]) -> BTreeMap<OsString, PathBuf> {
         }
     }
     let owned = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-    best.into_iter()
-        .map(|(name, (_, path))| (owned(name), PathBuf::from(owned(path))))
-        .collect()
+    let paths = best.into_iter();
+    Entries {
+        paths: (paths.map(|(name, (_, path))| (owned(name), PathBuf::from(owned(path))))).collect(),
+        by_level,
+    }
+}
+
+/// Whether an entry is for processors of some level: the low half of its hwcap indexes
+/// glibc-hwcaps names if bit 62 is set.
+fn is_by_level((_, high): (Option<u32>, Option<u32>)) -> bool {
+    high.is_some_and(|high| high & (1 << 30) != 0)
 }
 
 /// How good an entry is on this machine, less is better; `None` if it is for others.
-/// The low half of an entry's hwcap indexes glibc-hwcaps names if bit 62 is set.
-fn rank((low, high): (Option<u32>, Option<u32>), path: &[u8]) -> Option<usize> {
-    match (low?, high?) {
-        (0, 0) => Some(levels().len()),
-        (_, high) if high & (1 << 30) != 0 => {
-            let path = Path::new(OsStr::from_bytes(path));
-            let level = path.parent()?.file_name()?.to_str()?;
-            levels().iter().position(|known| *known == level)
-        }
-        _ => None,
+fn rank(hwcap: (Option<u32>, Option<u32>), path: &[u8]) -> Option<usize> {
+    if hwcap == (Some(0), Some(0)) {
+        return Some(levels().len());
     }
+    if !is_by_level(hwcap) {
+        return None;
+    }
+    let path = Path::new(OsStr::from_bytes(path));
+    let level = path.parent()?.file_name()?.to_str()?;
+    levels().iter().position(|known| *known == level)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
@@ -281,7 +300,7 @@ mod tests {
                 .find(|line| line.trim().starts_with(&format!("{name} (libc6,x86-64)")));
             if first == Some(line) {
                 assert_eq!(
-                    ours.get(OsStr::new(name)),
+                    ours.paths.get(OsStr::new(name)),
                     Some(&PathBuf::from(path)),
                     "{name}"
                 );

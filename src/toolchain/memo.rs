@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::aie::AieTools;
 use super::lazy::Lazy;
 use super::llvm::Llvm;
-use super::stamp::{Stamp, Watched, all_hold};
+use super::stamp::{Grounds, Stamp};
 use crate::digest::Digest;
 
 /// The file's name in the directory that the caller gives.
@@ -27,7 +27,7 @@ const FILE: &str = "toolchain-memo";
 const HEADER: &str = concat!(
     "npu-build ",
     env!("CARGO_PKG_VERSION"),
-    " toolchain memo 3 "
+    " toolchain memo 4 "
 );
 /// A larger file is not a memo.
 const MAX_BYTES: u64 = 1 << 20;
@@ -62,7 +62,7 @@ struct Digested(#[serde(with = "super::stored_path")] PathBuf, Stamp, Digest);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Discovery {
-    watched: Vec<Watched>,
+    grounds: Grounds,
     found: Found,
 }
 
@@ -119,7 +119,7 @@ impl Memo {
         self.discoveries.retain_mut(|(_, discovery)| {
             discovery
                 .get()
-                .is_some_and(|discovery| all_hold(&discovery.watched))
+                .is_some_and(|discovery| discovery.grounds.hold())
         });
         keep_last(&mut self.discoveries, MAX_DISCOVERIES);
         let files = self.files.get_or_default();
@@ -159,19 +159,14 @@ impl Memo {
             .iter_mut()
             .find(|(known, _)| *known == search)?;
         let discovery = discovery.get()?;
-        all_hold(&discovery.watched).then_some(&discovery.found)
+        discovery.grounds.hold().then_some(&discovery.found)
     }
 
-    pub(super) fn remember_discovery(
-        &mut self,
-        search: Digest,
-        watched: Vec<Watched>,
-        found: Found,
-    ) {
+    pub(super) fn remember_discovery(&mut self, search: Digest, grounds: Grounds, found: Found) {
         self.changed = true;
         self.discoveries.retain(|(known, _)| *known != search);
         self.discoveries
-            .push((search, Lazy::from_value(Discovery { watched, found })));
+            .push((search, Lazy::from_value(Discovery { grounds, found })));
     }
 
     /// The content of a file, if it still has this stamp.

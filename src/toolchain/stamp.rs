@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use super::loader;
+
 /// How old a change must be before an unchanged stamp proves unchanged content. Time stamps are as
 /// coarse as 2 s (FAT), so a file may be written twice within one; Git calls such files racy.
 const SETTLING: Duration = Duration::from_secs(2);
@@ -114,10 +116,28 @@ pub(super) fn all_hold(watched: &[Watched]) -> bool {
     watched.iter().all(Watched::holds)
 }
 
+/// What a settled [`Watch`] has collected: as long as it holds, the answer stands.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Grounds {
+    watched: Vec<Watched>,
+    /// The processor's level, if there was a library to choose by it. A home directory may be shared
+    /// by machines whose processors load other libraries; to ask a processor in a virtual machine
+    /// takes as long as a dozen stats, and hardly a toolchain has such libraries.
+    level: Option<u8>,
+}
+
+impl Grounds {
+    pub(super) fn hold(&self) -> bool {
+        self.level.is_none_or(|level| level == loader::level()) && all_hold(&self.watched)
+    }
+}
+
 /// Collects the paths that one answer depends on, present and absent alike.
 pub(super) struct Watch {
     began: SystemTime,
     seen: BTreeMap<PathBuf, Option<Stamp>>,
+    by_level: bool,
 }
 
 impl Watch {
@@ -126,7 +146,13 @@ impl Watch {
         Self {
             began: now,
             seen: BTreeMap::new(),
+            by_level: false,
         }
+    }
+
+    /// Remembers that the processor's level decides as well.
+    pub(super) fn see_level(&mut self) {
+        self.by_level = true;
     }
 
     /// What is at `path`. The same path gets the same answer for the whole examination, and is
@@ -151,18 +177,17 @@ impl Watch {
         stamp.is_settled(self.began)
     }
 
-    /// The paths to look at next time, or `None` if looking at them would prove nothing.
-    pub(super) fn into_settled(self) -> Option<Vec<Watched>> {
+    /// What to look at next time, or `None` if looking at it would prove nothing.
+    pub(super) fn into_settled(self) -> Option<Grounds> {
         let settled = self
             .seen
             .values()
             .flatten()
             .all(|stamp| self.may_remember(stamp));
-        (settled && self.seen.len() <= MAX_WATCHED).then(|| {
-            self.seen
-                .into_iter()
-                .map(|(path, stamp)| Watched(path, stamp))
-                .collect()
+        let watched = self.seen.into_iter();
+        (settled && watched.len() <= MAX_WATCHED).then(|| Grounds {
+            watched: watched.map(|(path, stamp)| Watched(path, stamp)).collect(),
+            level: self.by_level.then(loader::level),
         })
     }
 }
@@ -212,11 +237,28 @@ mod tests {
             watch.into_settled().unwrap()
         };
         let before = watch();
-        assert!(all_hold(&before));
+        assert!(before.hold());
         std::fs::write(&absent, "").unwrap();
-        assert!(!all_hold(&before));
+        assert!(!before.hold());
         let before = watch();
         std::fs::write(&present, "other").unwrap();
-        assert!(!all_hold(&before));
+        assert!(!before.hold());
+    }
+
+    #[test]
+    fn another_processor_breaks_the_watch_if_there_was_a_choice() {
+        let watch = |by_level| {
+            let mut watch = Watch::new(SystemTime::now());
+            if by_level {
+                watch.see_level();
+            }
+            watch.into_settled().unwrap()
+        };
+        assert_eq!(watch(false).level, None);
+        assert!(watch(false).hold());
+        let mut grounds = watch(true);
+        assert!(grounds.hold());
+        grounds.level = grounds.level.map(|level| level + 1);
+        assert!(!grounds.hold());
     }
 }

@@ -47,8 +47,8 @@ pub(super) fn examine(
             continue;
         }
         let is_passing = reasons().any(Reason::is_passing);
-        if let (false, Some(watched)) = (is_passing, watch.into_settled()) {
-            memo.remember_discovery(digest, watched, Found::Aie(Arc::clone(&found)));
+        if let (false, Some(grounds)) = (is_passing, watch.into_settled()) {
+            memo.remember_discovery(digest, grounds, Found::Aie(Arc::clone(&found)));
         }
         return found;
     }

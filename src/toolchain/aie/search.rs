@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::digest::{Digest, Hasher};
-use crate::toolchain::{Configured, loader};
+use crate::toolchain::Configured;
 
 /// Which packer makes hsacos.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl AieSearch {
             .chain(roots);
         let mut hasher = Hasher::new();
         hasher.update("aie");
-        hasher.update([loader::level(), packer]);
+        hasher.update([packer]);
         for value in values {
             let bytes = value.map(OsStrExt::as_bytes).unwrap_or_default();
             hasher.update((bytes.len() as u64).to_le_bytes());
