@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use common::{Outcome, Scene};
+use npu_build::store::lock;
 use serde_json::Value;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -272,6 +273,38 @@ fn every_damage_is_found_and_repaired() {
 }
 
 #[test]
+fn what_somebody_left_who_was_killed_while_deleting_is_found_and_deleted() {
+    let scene = scene(&["one"]);
+    let entry = build(&scene, "one").parent().unwrap().to_owned();
+    let name = entry.file_name().unwrap().to_str().unwrap();
+    let doomed = entry.with_file_name(format!(".gone-{name}"));
+    let half_gone = || {
+        fs::create_dir(&doomed).unwrap();
+        fs::write(doomed.join("kernel.so"), "x").unwrap();
+    };
+    half_gone();
+    assert_eq!(listed(&scene, &[]).len(), 2);
+    let (code, problems) = verify(&scene, &[]);
+    assert_eq!((code, problems.len()), (1, 1), "{problems:?}");
+    assert_eq!(problems[0]["path"], doomed.to_str().unwrap());
+    // It belongs to whoever has its key's lock.
+    let key = [entry.parent().unwrap().file_name().unwrap(), name.as_ref()];
+    let lock = scene.cache.join("v1/locks").join(key[0]).join(key[1]);
+    let held = lock::try_acquire(&lock).unwrap().unwrap();
+    assert_eq!(verify(&scene, &["--repair"]), (0, Vec::new()));
+    assert!(doomed.exists());
+    drop(held);
+    let (code, problems) = verify(&scene, &["--repair"]);
+    assert_eq!((code, problems.len()), (0, 1), "{problems:?}");
+    assert!(!doomed.exists());
+    // The entry itself goes where such a thing is already.
+    half_gone();
+    scene.run(&["cache", "clear", "--kernel", "one"]);
+    assert!(!entry.exists() && !doomed.exists());
+    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+}
+
+#[test]
 fn what_does_not_belong_into_the_cache_is_found_and_deleted() {
     let scene = scene(&["one"]);
     let entries = scene.cache.join("v1/entries");
@@ -414,6 +447,7 @@ fn what_nobody_needs_any_more_is_cleaned_up() {
         make("v1/kernels/aa/bbbb", 100),
         make(&format!("v1/locks/aa/{}", "a".repeat(62)), 0),
         make("v1/entries/stray", 1),
+        directory(&format!("v1/entries/aa/.gone-{}", "a".repeat(62)), 0),
         directory("v1/quarantine/old-abcdef", 8),
         directory("v1/work/build-abcdef", 2),
         directory("v0", 100),

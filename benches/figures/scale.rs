@@ -1,7 +1,7 @@
 //! A cache with a hundred thousand entries: what it costs a hit, and how fast it is gone through.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use npu_build::store::layout::{Layout, MANIFEST};
 use npu_build::store::manifest::Manifest;
 
 use crate::measure::{Times, alternate, peak_memory, run};
-use crate::scene::{Scene, request};
+use crate::scene::Scene;
 use crate::table::Table;
 
 const FEW: usize = 10;
@@ -20,22 +20,23 @@ const PAIRS: usize = 200;
 /// All figures of scale.
 pub fn scale(scene: &Scene, table: &mut Table) {
     const FIGURE: &str = "hit among 100000 entries / among 10";
-    let kernel = scene.kernel("examples/kernels/vecadd.mlir");
-    if let Err(reason) = scene.build(&request(kernel)) {
-        return table.missing(FIGURE, reason);
-    }
-    let cache = scene.path().join("cache");
-    let large = scene.path().join("large");
-    run(Command::new("cp").arg("-a").args([&cache, &large]));
-    fill(&cache, FEW);
-    fill(&large, MANY);
+    scene.kernel("examples/kernels/vecadd.mlir");
+    // Caches of their own: what other figures built has its size, and its age.
+    let (small, large) = (scene.path().join("small"), scene.path().join("large"));
     let in_cache = |cache: &Path, arguments: &[&str]| {
         let mut command = scene.npu_build(arguments);
         command.env("NPU_BUILD_CACHE_DIR", cache);
         command
     };
     let compile = ["compile", "vecadd.mlir", "--target", "cpu"];
-    let (mut ours, mut theirs) = (in_cache(&large, &compile), in_cache(&cache, &compile));
+    let built = in_cache(&small, &compile).output().unwrap();
+    if !built.status.success() {
+        return table.missing(FIGURE, String::from_utf8_lossy(&built.stderr));
+    }
+    run(Command::new("cp").arg("-a").args([&small, &large]));
+    fill(&small, FEW);
+    fill(&large, MANY);
+    let (mut ours, mut theirs) = (in_cache(&large, &compile), in_cache(&small, &compile));
     let (among_many, among_few) = alternate(PAIRS, || run(&mut ours), || run(&mut theirs));
     let (many, few) = (among_many.median() * 1e3, among_few.median() * 1e3);
     let measured = format!("{many:.2} ms / {few:.2} ms = {:.2}", many / few);
@@ -60,11 +61,17 @@ pub fn scale(scene: &Scene, table: &mut Table) {
             " s",
         );
     }
-    verify(scene, table);
+    verify(scene, &small, table);
+    assert_eq!(walkdir(&entries(&large)).len(), MANY);
     collect(
         &in_cache(&large, &["cache", "gc", "--max-entries", "50000"]),
         table,
     );
+    assert!(walkdir(&entries(&large)).len() <= MANY / 2);
+}
+
+fn entries(cache: &Path) -> PathBuf {
+    Layout::new(cache.to_owned()).entries()
 }
 
 /// Half of the entries go.
@@ -83,17 +90,15 @@ fn collect(command: &Command, table: &mut Table) {
 }
 
 /// Verification beside `sha256sum` over the same files, one thread each.
-fn verify(scene: &Scene, table: &mut Table) {
+fn verify(scene: &Scene, small: &Path, table: &mut Table) {
     const ENTRIES: usize = 4000;
     let cache = scene.path().join("verified");
-    run(Command::new("cp")
-        .arg("-a")
-        .args([&scene.path().join("cache"), &cache]));
+    run(Command::new("cp").arg("-a").args([small, &cache]));
     fill(&cache, ENTRIES);
     let mut ours = scene.npu_build(&["cache", "verify", "-j", "1"]);
     ours.env("NPU_BUILD_CACHE_DIR", &cache)
         .stdout(Stdio::null());
-    let entries = cache.join("v1/entries");
+    let entries = entries(&cache);
     let line = format!(
         "find {} -type f -print0 | xargs -0 sha256sum > /dev/null",
         entries.display()
@@ -128,6 +133,10 @@ fn fill(cache: &Path, count: usize) {
         let place = layout.entry(&manifest.head.key);
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join(MANIFEST), manifest.to_text().unwrap()).unwrap();
+        // As the build of each would have left it.
+        let lock = layout.lock(&manifest.head.key);
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        fs::write(lock, "pid 1\nhost builder\nsince 0\n").unwrap();
         for artifact in &manifest.head.artifact {
             // Other names of a few files, or this would be gigabytes.
             fs::hard_link(path.join(&artifact.name), place.join(&artifact.name))
@@ -140,7 +149,7 @@ fn fill(cache: &Path, count: usize) {
 }
 
 /// The entries of a cache: their directories and manifests.
-fn walkdir(entries: &Path) -> Vec<(std::path::PathBuf, Manifest)> {
+fn walkdir(entries: &Path) -> Vec<(PathBuf, Manifest)> {
     let shards = fs::read_dir(entries).unwrap().flatten();
     let entries = shards.flat_map(|shard| fs::read_dir(shard.path()).unwrap().flatten());
     let manifests = entries.map(|entry| {

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::area::Area;
 use super::lock::{self, Lock, LockError, LockEvent, Mode};
 use super::survey::{self, Place};
 use super::sweep::{is_older, old_versions};
@@ -21,6 +20,10 @@ use crate::interrupt::Interrupt;
 use crate::parallel;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// As many things are deleted at once: that waits for a disk to discard blocks, or for a server, and
+/// not for processors.
+pub(super) const DELETING: usize = 16;
+
 /// How much the cache may hold. What is `None` has no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -155,8 +158,10 @@ impl Store {
 type Aged = (u64, u64, Digest);
 
 /// All entries, and what else is beside them.
+#[derive(Default)]
 struct Survey {
     entries: Vec<Aged>,
+    doomed: Vec<Digest>,
     strays: Vec<PathBuf>,
     bytes: u64,
 }
@@ -164,45 +169,45 @@ struct Survey {
 impl Survey {
     fn of(cache: &Cache, interrupt: &Interrupt) -> Result<Self, LockError> {
         let layout = cache.layout();
+        let mut survey = Self::default();
         let mut shards = Vec::new();
-        let mut strays = Vec::new();
         for shard in survey::shards(layout) {
             match shard {
                 Ok(shard) => shards.push(shard),
-                Err(stray) => strays.push(stray),
+                Err(stray) => survey.strays.push(stray),
             }
         }
         let found = parallel::map(&shards, threads(), |shard| {
+            let mut found = Self::default();
             if interrupt.is_raised() {
-                return (Vec::new(), Vec::new());
+                return found;
             }
-            let (mut entries, mut strays) = (Vec::new(), Vec::new());
             for place in survey::places(shard.clone()) {
                 match place {
                     Place::Entry(key) => {
                         let extent = survey::extent(layout, &key);
-                        entries.push((extent.used, extent.bytes, key));
+                        found.entries.push((extent.used, extent.bytes, key));
+                        found.bytes += extent.bytes;
                     }
-                    Place::Stray(path) => strays.push(path),
+                    Place::Doomed(key) => found.doomed.push(key),
+                    Place::Stray(path) => found.strays.push(path),
                 }
             }
-            (entries, strays)
+            found
         });
         if interrupt.is_raised() {
             return Err(LockError::Interrupted);
         }
-        let mut entries: Vec<Aged> = Vec::with_capacity(found.iter().map(|(e, _)| e.len()).sum());
-        for (more, stray) in found {
-            entries.extend(more);
-            strays.extend(stray);
+        let count = found.iter().map(|found| found.entries.len()).sum();
+        survey.entries.reserve_exact(count);
+        for found in found {
+            survey.entries.extend(found.entries);
+            survey.doomed.extend(found.doomed);
+            survey.strays.extend(found.strays);
+            survey.bytes += found.bytes;
         }
-        entries.sort_unstable();
-        let bytes = entries.iter().map(|(_, bytes, _)| bytes).sum();
-        Ok(Self {
-            entries,
-            strays,
-            bytes,
-        })
+        survey.entries.sort_unstable();
+        Ok(survey)
     }
 
     /// How many of the entries, the oldest first, have to go when `high` is exceeded to get to `low`.
@@ -235,7 +240,7 @@ impl Survey {
             .iter()
             .map(|(_, bytes, _)| bytes)
             .sum();
-        let leftovers = self.strays.len() + old_versions(cache).len();
+        let leftovers = self.doomed.len() + self.strays.len() + old_versions(cache).len();
         Cleaned {
             entries: surplus as u64,
             bytes,
@@ -278,14 +283,13 @@ impl Cache {
         let failed = |source| self.unclean(source);
         let survey = Survey::of(self, interrupt)?;
         let (doomed, kept) = survey.entries.split_at(survey.surplus(high, low));
-        let area = Area::new(&self.layout().work(), self.sharing()).map_err(failed)?;
         let (entries, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let results = parallel::map(doomed, threads(), |(used, size, key)| {
+        let results = parallel::map(doomed, DELETING, |(used, size, key)| {
             if interrupt.is_raised() {
                 return Ok(());
             }
             let unused = |now: u64| now == *used;
-            if self.evict(&area, key, unused)? {
+            if self.evict(key, unused)? {
                 entries.fetch_add(1, Ordering::Relaxed);
                 bytes.fetch_add(*size, Ordering::Relaxed);
             }
@@ -299,15 +303,20 @@ impl Cache {
             return Err(LockError::Interrupted.into());
         }
         let mut leftovers = self.sweep(&survey.strays);
+        leftovers += survey
+            .doomed
+            .iter()
+            .map(|key| self.sweep_doomed(key))
+            .sum::<u64>();
         let kept: HashSet<u64> = kept.iter().map(|(.., key)| key.number()).collect();
         if let Some(statistics) = &self.statistics {
             // Counts of what is gone are no use; that they stay is no harm.
             let _ = statistics.prune(|key| kept.contains(&key));
         }
-        drop(area);
         drop(root);
-        leftovers += self.sweep_locks(&kept);
         let (entries, bytes) = (entries.into_inner(), bytes.into_inner());
+        // An entry's lock goes with it.
+        leftovers += self.sweep_locks(&kept).saturating_sub(entries);
         let stamp = fs::File::options()
             .write(true)
             .open(self.layout().cleaned());

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
-use super::area::Area;
 use super::layout::{Layout, MANIFEST};
 use super::lock::{self, LockError, LockEvent, Mode};
 use super::manifest::Summary;
@@ -139,7 +138,6 @@ impl Cache {
             source,
         };
         open::populate(self.layout(), self.sharing()).map_err(failed)?;
-        let area = Area::new(&self.layout().work(), self.sharing()).map_err(failed)?;
         let mut cleared = Cleared::default();
         for (key, summary) in self.summaries() {
             if interrupt.is_raised() {
@@ -149,7 +147,7 @@ impl Cache {
                 continue;
             }
             let extent = survey::extent(self.layout(), &key);
-            if self.evict(&area, &key, |_| true).map_err(failed)? {
+            if self.evict(&key, |_| true).map_err(failed)? {
                 cleared.entries += 1;
                 cleared.bytes += extent.bytes;
             }

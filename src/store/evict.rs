@@ -4,9 +4,8 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::area::Area;
 use super::layout::Layout;
 use super::lock::{self, Lock, Mode};
 use super::survey;
@@ -56,23 +55,37 @@ pub(super) fn unused(layout: &Layout, key: &Digest, sharing: Sharing) -> Option<
     }
 }
 
+/// Whether somebody died while deleting this entry, and what is left of it; the lock is for whoever
+/// deletes that.
+pub(super) fn half_gone(cache: &Cache, key: &Digest) -> Option<(Lock, PathBuf)> {
+    let doomed = cache.layout().doomed(key);
+    let lock = unused(cache.layout(), key, cache.sharing())?;
+    doomed.exists().then_some((lock, doomed))
+}
+
 impl Cache {
-    /// Deletes an entry by way of `area`, if nobody builds it now and its last use is as `expected`
-    /// says. Gives whether it is gone. The caller holds the root lock.
-    pub(super) fn evict(
-        &self,
-        area: &Area,
-        key: &Digest,
-        expected: impl Fn(u64) -> bool,
-    ) -> io::Result<bool> {
+    /// Deletes an entry, if nobody builds it now and its last use is as `expected` says. Gives whether
+    /// it is gone. The caller holds the root lock.
+    pub(super) fn evict(&self, key: &Digest, expected: impl Fn(u64) -> bool) -> io::Result<bool> {
         let Some(_lock) = unused(self.layout(), key, self.sharing()) else {
             return Ok(false);
         };
         if !expected(survey::last_use(self.layout(), key)) {
             return Ok(false);
         }
-        let doomed = area.work().join(key.to_string());
-        match fs::rename(self.layout().entry(key), &doomed) {
+        // Within its directory: only one rename from one to another is under way in a file system at
+        // a time.
+        let doomed = self.layout().doomed(key);
+        let rename = || fs::rename(self.layout().entry(key), &doomed);
+        let renamed = match rename() {
+            // Somebody died while deleting its predecessor.
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
+                fs::remove_dir_all(&doomed)?;
+                rename()
+            }
+            renamed => renamed,
+        };
+        match renamed {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             renamed => renamed?,
         }

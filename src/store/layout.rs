@@ -13,6 +13,9 @@ pub const SCHEMA: u32 = 1;
 /// The manifest's name in an entry.
 pub const MANIFEST: &str = "manifest.toml";
 
+/// How the name of a directory begins that was an entry and is being deleted.
+pub(super) const DOOMED: &str = ".gone-";
+
 /// The paths of one cache directory.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -87,6 +90,13 @@ impl Layout {
     #[must_use]
     pub fn entry(&self, key: &Digest) -> PathBuf {
         self.version.join(Self::way(key))
+    }
+
+    /// Where an entry is while it is deleted: beside its place, under a name that no entry has.
+    #[must_use]
+    pub fn doomed(&self, key: &Digest) -> PathBuf {
+        let name = format!("{DOOMED}{}", &key.to_string()[2..]);
+        self.entry(key).with_file_name(name)
     }
 
     /// The way to an entry from [`Layout::version`].

@@ -92,12 +92,9 @@ impl Store {
         };
         let shards: Vec<_> = survey::shards(layout).into_iter().flatten().collect();
         let sums = parallel::map(&shards, jobs, |shard| {
-            let places = survey::places(shard.clone());
-            places.fold((0, 0), |(entries, bytes), place| match place {
-                survey::Place::Entry(key) => {
-                    (entries + 1, bytes + survey::extent(layout, &key).bytes)
-                }
-                survey::Place::Stray(_) => (entries, bytes),
+            let keys = survey::places(shard.clone()).filter_map(survey::Place::entry);
+            keys.fold((0, 0), |(entries, bytes), key| {
+                (entries + 1, bytes + survey::extent(layout, &key).bytes)
             })
         });
         let add = |(a, b), (c, d)| (a + c, b + d);
@@ -116,11 +113,8 @@ impl Store {
         let absent = || ShowError::Absent(digits.to_owned());
         let layout = self.layout().ok_or_else(absent)?;
         let shard = layout.entries().join(&digits[..2]);
-        let keys = survey::places(shard).filter_map(|place| match place {
-            survey::Place::Entry(key) => Some(key),
-            survey::Place::Stray(_) => None,
-        });
-        let mut keys: Vec<_> = keys
+        let mut keys: Vec<_> = survey::places(shard)
+            .filter_map(survey::Place::entry)
             .filter(|key| key.to_string().starts_with(digits))
             .take(8)
             .collect();
@@ -149,11 +143,8 @@ impl Store {
 }
 
 fn listed_in(layout: &Layout, shard: &std::path::Path) -> Vec<Listed> {
-    let listed = survey::places(shard.to_owned()).filter_map(|place| match place {
-        survey::Place::Entry(key) => listed(layout, &key),
-        survey::Place::Stray(_) => None,
-    });
-    let mut listed: Vec<_> = listed.collect();
+    let keys = survey::places(shard.to_owned()).filter_map(survey::Place::entry);
+    let mut listed: Vec<_> = keys.filter_map(|key| listed(layout, &key)).collect();
     listed.sort_unstable_by_key(|listed| listed.key);
     listed
 }

@@ -89,7 +89,7 @@ pub fn acquire(
         source,
     };
     let mut file = open(path, sharing).map_err(failed)?;
-    let mut announced = false;
+    let mut tries = 0_u64;
     loop {
         match try_lock(&file, mode) {
             Ok(()) => {
@@ -100,9 +100,10 @@ pub fn acquire(
                 return Ok(Lock { _file: Some(file) });
             }
             Err(error) if is_contended(&error) => {
-                if !announced {
+                tries += 1;
+                // At the first try the holder may not have signed yet, or be about to go.
+                if tries == 2 {
                     observe(LockEvent::Waiting(holder(&mut file)));
-                    announced = true;
                 }
                 if interrupt.is_raised() {
                     return Err(LockError::Interrupted);

@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use super::Cache;
 use super::entry;
-use super::layout::{Layout, MANIFEST};
+use super::layout::{DOOMED, Layout, MANIFEST};
 use super::manifest::Summary;
 use crate::digest::Digest;
 
@@ -16,8 +16,20 @@ use crate::digest::Digest;
 pub(super) enum Place {
     /// A directory that is named as an entry is.
     Entry(Digest),
+    /// What was an entry, and is being deleted or was left by somebody who died meanwhile.
+    Doomed(Digest),
     /// Something that does not belong there.
     Stray(PathBuf),
+}
+
+impl Place {
+    /// The key, if it is an entry.
+    pub(super) fn entry(self) -> Option<Digest> {
+        match self {
+            Self::Entry(key) => Some(key),
+            Self::Doomed(_) | Self::Stray(_) => None,
+        }
+    }
 }
 
 /// An entry as the file system sees it.
@@ -56,12 +68,16 @@ pub(super) fn places(shard: PathBuf) -> impl Iterator<Item = Place> {
     let prefix = shard.file_name().unwrap_or_default().to_owned();
     let entries = fs::read_dir(&shard).into_iter().flatten().flatten();
     entries.map(move |entry| {
-        let mut hex = prefix.clone();
-        hex.push(entry.file_name());
-        let key = hex.to_str().and_then(|hex| hex.parse().ok());
-        match key {
-            Some(key) if is_directory(&entry) => Place::Entry(key),
-            _ => Place::Stray(entry.path()),
+        let name = entry.file_name();
+        let name = name.to_str().filter(|_| is_directory(&entry));
+        let (rest, is_doomed) = name.map_or(("", false), |name| {
+            let doomed = name.strip_prefix(DOOMED);
+            (doomed.unwrap_or(name), doomed.is_some())
+        });
+        match format!("{}{rest}", prefix.display()).parse() {
+            Ok(key) if is_doomed => Place::Doomed(key),
+            Ok(key) => Place::Entry(key),
+            Err(_) => Place::Stray(entry.path()),
         }
     })
 }
@@ -73,12 +89,7 @@ fn is_directory(entry: &fs::DirEntry) -> bool {
 /// The keys of all entries.
 pub(super) fn keys(layout: &Layout) -> impl Iterator<Item = Digest> {
     let shards = shards(layout).into_iter().flatten();
-    shards.flat_map(|shard| {
-        places(shard).filter_map(|place| match place {
-            Place::Entry(key) => Some(key),
-            Place::Stray(_) => None,
-        })
-    })
+    shards.flat_map(|shard| places(shard).filter_map(Place::entry))
 }
 
 /// How large the entry is, and when it was used. One without a manifest was never used.

@@ -5,9 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::clean::DELETING;
 use super::layout::SCHEMA;
-use super::{Cache, area, lock, open};
+use super::{Cache, area, evict, lock, open};
 use crate::digest::Digest;
+use crate::parallel;
 
 /// How long entries are kept that did not verify, for somebody to look at.
 const QUARANTINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -53,25 +55,32 @@ impl Cache {
         swept
     }
 
+    /// Deletes what somebody left of this entry who died while deleting it.
+    pub(super) fn sweep_doomed(&self, key: &Digest) -> u64 {
+        let left = evict::half_gone(self, key);
+        u64::from(left.is_some_and(|(_lock, path)| delete(&path)))
+    }
+
     /// Deletes the locks of keys without an entry, if nobody uses any lock now: who waits for one
     /// holds the root lock.
     pub(super) fn sweep_locks(&self, kept: &HashSet<u64>) -> u64 {
         let Ok(Some(_root)) = lock::try_acquire(&self.layout().root_lock()) else {
             return 0;
         };
-        let mut swept = 0;
-        for shard in children(&self.layout().locks()) {
-            let prefix = shard.file_name().unwrap_or_default().to_owned();
-            for path in children(&shard) {
-                let mut hex = prefix.clone();
-                hex.push(path.file_name().unwrap_or_default());
-                let key = hex.to_str().and_then(|hex| hex.parse::<Digest>().ok());
-                if !key.is_some_and(|key| kept.contains(&key.number())) {
-                    swept += u64::from(delete(&path));
-                }
-            }
-        }
-        swept
+        let unneeded = |path: &Path| {
+            let shard = path.parent().and_then(Path::file_name).unwrap_or_default();
+            let mut hex = shard.to_owned();
+            hex.push(path.file_name().unwrap_or_default());
+            let key = hex.to_str().and_then(|hex| hex.parse::<Digest>().ok());
+            !key.is_some_and(|key| kept.contains(&key.number()))
+        };
+        let shards = children(&self.layout().locks());
+        let swept = parallel::map(&shards, DELETING, |shard| {
+            let mut locks = children(shard);
+            locks.retain(|path| unneeded(path) && delete(path));
+            locks.len() as u64
+        });
+        swept.iter().sum()
     }
 }
 

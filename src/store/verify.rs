@@ -131,6 +131,7 @@ impl Verification<'_> {
                 match place {
                     _ if self.interrupt.is_raised() => return,
                     Place::Entry(key) => self.entry(&key),
+                    Place::Doomed(key) => self.doomed(&key),
                     Place::Stray(path) => self.stray(&path),
                 }
             }
@@ -165,6 +166,15 @@ impl Verification<'_> {
     fn stray(&self, path: &Path) {
         if fs::symlink_metadata(path).is_ok() {
             self.tell(None, path, "it is no entry", || delete(path));
+        }
+    }
+
+    fn doomed(&self, key: &Digest) {
+        if self.cache.read_only.is_some() {
+            return;
+        }
+        if let Some((_lock, path)) = evict::half_gone(self.cache, key) {
+            self.tell(None, &path, "who deleted it was killed", || delete(&path));
         }
     }
 
