@@ -108,6 +108,7 @@ fn beside_the_program(directory: &Path, specs: &[Spec], hsaco: &Path) -> bool {
         .arg(hsaco)
         .arg("--kernel-elf")
         .arg(&elf)
+        .stdout(Stdio::null())
         .stderr(Stdio::null());
     let time = |run: &mut dyn FnMut()| {
         let _ = std::fs::remove_file(&theirs);

@@ -218,6 +218,9 @@ fn sources_of_packaging_programs_are_tried_in_their_order() {
     );
     search.xrt = configured(sandbox.path("configured"), "--xrt");
     expect(&search, ToolName::Xclbinutil, PathBuf::new());
+    // A place that was named and is none ends the search; one without the program does not.
+    expect(&search, ToolName::AiebuAsm, PathBuf::new());
+    std::fs::create_dir(sandbox.path("configured")).unwrap();
     expect(
         &search,
         ToolName::AiebuAsm,

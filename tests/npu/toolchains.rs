@@ -50,3 +50,33 @@ fn a_toolchain_that_is_not_all_there() {
         assert_eq!(scene.ran(), NOTHING);
     }
 }
+
+/// What was named is used or told, never passed over.
+#[test]
+fn an_installation_that_is_named_and_not_there() {
+    let scene = scene();
+    let empty = scene.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let empty = empty.to_str().unwrap();
+    for (flag, format, tool) in [
+        ("air", "elf", "air-opt"),
+        ("aie", "elf", "aiecc"),
+        ("peano", "elf", "peano"),
+        ("python", "elf", "air-opt"),
+        ("xrt", "elf", "aiebu-asm"),
+        ("xrt", "xclbin", "xclbinutil"),
+    ] {
+        let kernel = format!("gridless.mlir --target npu2 --format {format}");
+        let words = [
+            format!("the {tool} that --{flag} names cannot be used\n  /nope: "),
+            format!("try: correct --{flag}"),
+        ];
+        let words = words.each_ref().map(String::as_str);
+        scene.refuses(&format!("{kernel} --{flag} /nope"), 3, &words);
+    }
+    // An environment has packages.
+    let words = ["that --python names cannot be used", "has no lib/python3*"];
+    let kernel = "gridless.mlir --target npu2";
+    scene.refuses(&format!("{kernel} --python {empty}"), 3, &words);
+    assert_eq!(scene.ran(), NOTHING);
+}

@@ -101,7 +101,12 @@ fn first<T>(
                 Ok(candidate) if known.contains(&candidate) => continue,
                 Ok(candidate) => candidate,
                 Err(rejected) => {
+                    let origin = source.misnamed(&rejected.reason).map(str::to_owned);
                     searched.rejected.push(rejected);
+                    if origin.is_some() {
+                        searched.configured = origin;
+                        return searched;
+                    }
                     continue;
                 }
             };

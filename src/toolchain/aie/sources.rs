@@ -27,6 +27,10 @@ pub(super) struct Candidate {
 
 /// Where candidates come from.
 pub(super) enum Source<'a> {
+    /// An installation that was named. One that is not there ends the search.
+    Named(&'a Configured),
+    /// The wheels of a Python environment that was named; the same.
+    NamedWheels(&'a Configured),
     /// An installation, or the directory of its programs.
     Installation(&'a Path),
     /// A directory of programs.
@@ -86,13 +90,8 @@ pub(super) fn sources<'a>(
     tool: ToolName,
     peano: Option<&Path>,
 ) -> Vec<Source<'a>> {
-    let named = |configured: &'a Option<Configured>| {
-        configured
-            .as_ref()
-            .map(|configured| Source::Installation(&configured.directory))
-    };
-    let python = search.python.as_ref();
-    let python = python.map(|python| Source::Wheels(&python.directory));
+    let named = |configured: &'a Option<Configured>| configured.as_ref().map(Source::Named);
+    let python = search.python.as_ref().map(Source::NamedWheels);
     let active = variable(&search.virtual_env).map(Source::Wheels);
     let installation = |name: &'a Option<_>| variable(name).map(Source::Installation);
     let beside_peano = || peano.map(|peano| Source::BesidePeano(peano.join("bin")));
@@ -198,6 +197,19 @@ fn variable(value: &Option<std::ffi::OsString>) -> Option<&Path> {
 }
 
 impl Source<'_> {
+    /// Where this place was named, if it was and is no place at all for the reason that it was
+    /// rejected.
+    pub(super) fn misnamed(&self, reason: &Reason) -> Option<&str> {
+        let (Self::Named(configured) | Self::NamedWheels(configured)) = self else {
+            return None;
+        };
+        let nowhere = matches!(
+            reason,
+            Reason::Relative | Reason::NoDirectory | Reason::NoPackages
+        );
+        nowhere.then_some(&configured.origin)
+    }
+
     /// Everything in it that may be the tool, in order, or the place that has nothing of it.
     pub(super) fn candidates(
         &self,
@@ -231,6 +243,14 @@ fn from(
         )
     };
     match source {
+        Source::Named(configured) => {
+            let directory = Source::Installation(&configured.directory);
+            from(&directory, search, tool, watch)
+        }
+        Source::NamedWheels(configured) => {
+            let environment = Source::Wheels(&configured.directory);
+            from(&environment, search, tool, watch)
+        }
         Source::Installation(directory) | Source::Wheels(directory) if !directory.is_absolute() => {
             rejected(directory, Reason::Relative)
         }
