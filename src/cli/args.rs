@@ -172,7 +172,7 @@ pub enum Command {
         #[command(subcommand)]
         command: super::cache::args::CacheCommand,
     },
-    /// Show which tools were found, and why others were not taken
+    /// Show which tools were found, why others were not taken, and what can be launched on
     #[command(after_help = "Examples:\n  \
         npu-build doctor\n  \
         npu-build doctor -v                            # and every file of each tool\n  \

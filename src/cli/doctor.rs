@@ -1,4 +1,5 @@
-//! `npu-build doctor`: what was found, what was not taken and why, and what can be built with it.
+//! `npu-build doctor`: what was found, what was not taken and why, what can be built with it, and what
+//! can be launched on.
 
 use std::path::Path;
 
@@ -6,9 +7,11 @@ use npu_build::Target;
 use npu_build::kernel::Level;
 use npu_build::plan::{BuildError, Session};
 use npu_build::toolchain::{AieTools, Candidate, Format, Llvm, Packer, Rejected, Tool, ToolName};
+use npu_runtime::Runtime;
 use serde::Serialize;
 
 use super::args::Global;
+use super::run::launch::open;
 use super::terminal::{Terminal, Tone};
 use super::{Failure, session, settings};
 
@@ -84,6 +87,9 @@ pub fn run(global: &Global, terminal: &Terminal) -> Result<(), Failure> {
     }
     if !terminal.json {
         summary(&buildable, &candidates, terminal)?;
+    }
+    for runtime in [Runtime::Cpu, Runtime::Xrt, Runtime::Hsa] {
+        launchable(&session, runtime, terminal)?;
     }
     verdict(&session, &candidates, &aie, &buildable, terminal)
 }
@@ -316,6 +322,41 @@ fn summary(
             states.join("; ")
         ))?;
     }
+    Ok(())
+}
+
+/// Opens the device of a runtime, and says what came of it. XRT's needs the shim, which is compiled if
+/// it is not in the cache.
+fn launchable(session: &Session, runtime: Runtime, terminal: &Terminal) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Launchable {
+        launch: &'static str,
+        usable: bool,
+        npu: Option<String>,
+        reason: Option<String>,
+    }
+    let (npu, reason) = match open(session, runtime, terminal) {
+        Ok(device) => (device.npu().map(|npu| npu.to_string()), None),
+        Err(Failure::Message { message, .. }) => (None, Some(message)),
+        Err(failure) => return Err(failure),
+    };
+    if terminal.json {
+        return Ok(terminal.result_json(&Launchable {
+            launch: runtime.name(),
+            usable: reason.is_none(),
+            npu,
+            reason,
+        })?);
+    }
+    let state = match &reason {
+        None => npu.map_or_else(|| "ready".to_owned(), |npu| format!("ready, an {npu}")),
+        Some(reason) => {
+            let told = format!("{runtime}: ");
+            let reason = reason.strip_prefix(&told).unwrap_or(reason);
+            reason.trim_end().replace('\n', "\n  ")
+        }
+    };
+    terminal.result(&format!("launch {runtime}: {state}"))?;
     Ok(())
 }
 

@@ -230,3 +230,40 @@ fn a_rocr_that_is_too_old() {
     );
     told.fails(3, &["libhsa-runtime64.so.1"]);
 }
+
+#[test]
+fn doctor_opens_every_device() {
+    let scene = Scene::new();
+    for target in ["npu1", "npu2"] {
+        let told = scene.run_with(&device(target), "doctor");
+        for line in [
+            "launch cpu: ready\n".to_owned(),
+            format!("launch xrt: ready, an {target}\n"),
+            format!("launch hsa: ready, an {target}\n"),
+        ] {
+            assert!(told.stdout().contains(&line), "{told:?}");
+        }
+    }
+    let none = [
+        ("ROCR_DOUBLE_AGENT", "none"),
+        ("XRT_DOUBLE_DEVICE", "none"),
+        ("XILINX_XRT", "/nowhere"),
+    ];
+    let told = scene.run_with(&none[..2], "doctor");
+    assert_eq!(told.code(), 0, "{told:?}");
+    for line in ["launch xrt: opening the device: ", ": it finds no NPU: "] {
+        assert!(told.stdout().contains(line), "{told:?}");
+    }
+    assert!(!told.stdout().contains(", an npu"), "{told:?}");
+    let told = scene
+        .run_with(&none, "doctor --message-format json")
+        .stdout();
+    let rows = told.lines().filter(|line| line.contains("\"launch\""));
+    let rows: Vec<serde_json::Value> = rows.map(|row| serde_json::from_str(row).unwrap()).collect();
+    let usable = rows.iter().map(|row| row["usable"].as_bool().unwrap());
+    assert_eq!(usable.collect::<Vec<_>>(), [true, false, false], "{told}");
+    assert!(
+        rows[1]["reason"].as_str().unwrap().contains("/nowhere"),
+        "{told}"
+    );
+}

@@ -101,7 +101,7 @@ pub fn load(
 }
 
 /// The device; XRT's through a shim that is compiled for it, unless one is named.
-fn open(session: &Session, runtime: Runtime, terminal: &Terminal) -> Result<Device, Failure> {
+pub fn open(session: &Session, runtime: Runtime, terminal: &Terminal) -> Result<Device, Failure> {
     const NAMED: &str = "NPU_RUNTIME_XRT_SHIM";
     let is_named = std::env::var_os(NAMED).is_some_and(|path| !path.is_empty());
     if runtime != Runtime::Xrt || is_named {

@@ -5,7 +5,7 @@
 
 pub mod args;
 mod bench;
-mod launch;
+pub mod launch;
 mod measure;
 mod memory;
 mod prepare;
