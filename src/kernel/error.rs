@@ -167,6 +167,17 @@ pub enum Unlaunchable {
         /// The argument's line, from 1.
         line: u32,
     },
+    /// A trace that goes where no launch has memory for it.
+    #[error(
+        "line {line}: '{symbol}' writes a trace, to memory that no launch passes: leave \
+         aie.trace.host_config out, or let its arg_idx be the place of an argument"
+    )]
+    Traced {
+        /// The runtime sequence.
+        symbol: String,
+        /// Its line, from 1.
+        line: u32,
+    },
     /// A header that is not understood.
     #[error(
         "line {line}: the header of '{symbol}' is not understood: '(%name: type, …)' was expected"

@@ -21,6 +21,7 @@ mod scan;
 mod signature;
 mod target;
 mod tokens;
+mod trace;
 pub mod triton;
 pub mod types;
 

@@ -12,6 +12,7 @@ use super::error::Unlaunchable;
 use super::header::{self, Argument, Function};
 use super::scan::{InDevice, Lines, Scanner};
 use super::tokens::Kind;
+use super::trace;
 use super::types::{self, Layout, Type};
 
 /// How many `i32` the launch of a Triton kernel supplies: the grid's size and the program's place
@@ -36,6 +37,12 @@ impl<'s> Scanner<'_, 's> {
         let arguments = function.arguments.as_deref().ok_or_else(header)?;
         if function.results {
             return Err(Unlaunchable::Results {
+                symbol: name.to_owned(),
+                line,
+            });
+        }
+        if device.is_some() && trace::escapes(self.tokens, function.body, arguments.len()) {
+            return Err(Unlaunchable::Traced {
                 symbol: name.to_owned(),
                 line,
             });

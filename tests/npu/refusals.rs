@@ -358,3 +358,27 @@ fn scalars_between_buffers() {
     let arguments = "k.mlir --target npu2 --transform root/transform.mlir";
     assert_eq!(scene.compile(arguments).outcome(), "built");
 }
+
+#[test]
+fn traces_that_no_launch_has_memory_for() {
+    let scene = scene();
+    let traced = kernels::aie("npu2").replacen(
+        "aie.runtime_sequence",
+        "aie.runtime_sequence @traced(%a: memref<4xi32>) {\n  aie.trace.host_config buffer_size = 64\n}\n\
+         aie.runtime_sequence",
+        1,
+    );
+    scene.file("traced.mlir", traced);
+    let behind: &[&str] = &["--trace-size lets the kernel write a trace behind its last buffer"];
+    refuse(
+        &scene,
+        &[
+            ("air.mlir --target npu2 -- --trace-size=8192", behind),
+            ("gridless.mlir --target npu2 -- -trace-size 8192", behind),
+            (
+                "traced.mlir --entry traced",
+                &["'main:traced' writes a trace", "arg_idx"],
+            ),
+        ],
+    );
+}

@@ -178,6 +178,9 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
             return Err(Refusal::Outside(argument.clone()));
         }
     }
+    if traces(request.extra) {
+        return Err(Refusal::Trace);
+    }
     Ok(())
 }
 
@@ -201,10 +204,26 @@ const OURS: [&str; 15] = [
     "o",
 ];
 
+/// An option's name, and what follows it in the same argument.
+fn option(argument: &str) -> Option<(&str, Option<&str>)> {
+    let text = argument.strip_prefix('-')?;
+    let text = text.strip_prefix('-').unwrap_or(text);
+    let parts = text.split_once(['=', ' ']);
+    Some(parts.map_or((text, None), |(name, value)| (name, Some(value))))
+}
+
+/// Whether aircc is asked for a trace: a size of 0 is none.
+fn traces(extra: &[String]) -> bool {
+    let mut next = extra.iter().skip(1);
+    extra.iter().any(|argument| {
+        let behind = next.next();
+        let size = option(argument).filter(|(name, _)| *name == "trace-size");
+        size.is_some_and(|(_, value)| value.or(behind.map(String::as_str)) != Some("0"))
+    })
+}
+
 fn ours(argument: &str) -> Option<&'static str> {
-    let name = argument.strip_prefix('-')?;
-    let name = name.strip_prefix('-').unwrap_or(name);
-    let name = name.split(['=', ' ']).next().unwrap_or(name);
+    let (name, _) = option(argument)?;
     OURS.into_iter().find(|option| *option == name)
 }
 
@@ -657,6 +676,31 @@ mod tests {
             "-v",
         ] {
             assert!(!leads_outside(argument), "{argument}");
+        }
+    }
+
+    #[test]
+    fn a_trace_is_known_however_it_is_asked_for() {
+        let traces = |extra: &str| {
+            let extra: Vec<_> = extra.split(' ').map(str::to_owned).collect();
+            super::traces(&extra)
+        };
+        for asked in [
+            "--trace-size=64",
+            "-trace-size=64",
+            "-v --trace-size 64",
+            "--trace-size",
+        ] {
+            assert!(traces(asked), "{asked}");
+        }
+        for none in [
+            "--trace-size=0",
+            "-trace-size 0",
+            "--trace-offset=64",
+            "trace-size=64",
+            "",
+        ] {
+            assert!(!traces(none), "{none}");
         }
     }
 

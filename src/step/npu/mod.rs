@@ -128,6 +128,12 @@ pub enum Refusal {
         /// The other.
         second: String,
     },
+    /// A trace, which is written behind the last buffer.
+    #[error(
+        "--trace-size lets the kernel write a trace behind its last buffer, to memory that no launch \
+         passes: leave it out"
+    )]
+    Trace,
     /// An argument that is ours to give.
     #[error(
         "--{0} can't be given behind --: it says where tools and files are, which npu-build settles \

@@ -104,7 +104,7 @@ fn operations_that_name_arguments_by_number_reach_them_all() {
         "aiex.npu.address_patch {addr = 118788 : ui32, arg_idx = 0 : i32, arg_plus = 0 : i32}",
         "aiex.npu.blockwrite(%0) {address = 118784 : ui32} : memref<8xi32>",
         "aiex.configure @other {\n  aiex.run @sequence(%a, %b) : (memref<4xi32>, memref<4xi32>)\n}",
-        "aie.trace.host_config {buffer_size = 8192 : i32}",
+        "aie.trace.host_config {arg_idx = 1 : i32, buffer_size = 8192 : i32}",
         "\"x.y\"() : () -> ()",
     ] {
         assert_eq!(
