@@ -14,7 +14,9 @@ use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
-use crate::plan::{Build, BuildError, KernelError, Prepared, Request, Session, Understood};
+use crate::plan::{
+    Build, BuildError, KernelError, Prepared, Request, Session, Understood, Variant,
+};
 use crate::setters::{Draft, kernel_setters, layer_setters};
 use crate::store::Event;
 
@@ -49,6 +51,7 @@ pub fn build_script() -> BuildScript {
 pub struct BuildScript {
     kernels: Vec<Draft>,
     layer: Layer,
+    also: Vec<Variant>,
     stubs: bool,
 }
 
@@ -116,6 +119,17 @@ impl BuildScript {
         self
     }
 
+    /// What else to build for. The launcher has an image for each, and takes the one that fits the
+    /// device: such as the cpu's and, `.also(Target::Npu2, Runtime::Xrt)`, an NPU's.
+    #[must_use]
+    pub fn also(mut self, target: Target, runtime: Runtime) -> Self {
+        self.also.push(Variant {
+            target: Some(target),
+            runtime: Some(runtime),
+        });
+        self
+    }
+
     /// What kernels for an NPU are packaged as; the target's best if not said.
     #[must_use]
     pub fn format(mut self, format: Package) -> Self {
@@ -175,7 +189,11 @@ impl BuildScript {
         let requests: Vec<_> = self
             .kernels
             .iter()
-            .map(|draft| Ok(draft.finish(&crate_dir)?.completed_by(&settings)))
+            .map(|draft| {
+                let mut request = draft.finish(&crate_dir)?;
+                request.also.clone_from(&self.also);
+                Ok(request.completed_by(&settings))
+            })
             .collect::<Result<_, BuildError>>()?;
         for request in &requests {
             rerun_if_changed(cargo, &request.kernel)?;
@@ -190,10 +208,12 @@ impl BuildScript {
         let session = Session::new(settings, interrupt, &|event| warnings.note(&event))?;
         warnings.tell(cargo)?;
         for request in &requests {
-            let prepared = Prepared::new(request)?;
-            check_machine(prepared.target, &target)?;
-            for path in session.depends_on(&prepared, request)? {
-                rerun_if_changed(cargo, &path)?;
+            for variant in request.variants() {
+                let prepared = Prepared::new(&variant)?;
+                check_machine(prepared.target, &target)?;
+                for path in session.depends_on(&prepared, &variant)? {
+                    rerun_if_changed(cargo, &path)?;
+                }
             }
             let build = session.build(request, &|event| warnings.note(&event));
             warnings.tell(cargo)?;

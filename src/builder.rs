@@ -8,7 +8,7 @@ use npu_runtime::Runtime;
 use crate::config::{Environment, Layer, Package, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
-use crate::plan::{Build, BuildError, Session};
+use crate::plan::{Build, BuildError, Session, Variant};
 use crate::setters::{Draft, kernel_setters, layer_setters};
 use crate::step::cpu::March;
 
@@ -66,6 +66,17 @@ impl Builder {
     #[must_use]
     pub fn runtime(self, runtime: Runtime) -> Self {
         self.draft(|draft| draft.request.runtime = Some(runtime))
+    }
+
+    /// What else to build for: the launcher, and what [`Build::load`] loads, has an image for each
+    /// and takes the one that fits the device.
+    #[must_use]
+    pub fn also(self, target: Target, runtime: Runtime) -> Self {
+        let variant = Variant {
+            target: Some(target),
+            runtime: Some(runtime),
+        };
+        self.draft(|draft| draft.request.also.push(variant))
     }
 
     /// What a kernel for an NPU is packaged as; the target's best if not said.

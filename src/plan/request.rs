@@ -59,7 +59,7 @@ pub struct Variant {
 
 impl Request {
     /// The requests that this one is made of, each for one target and runtime.
-    pub(super) fn variants(&self) -> Vec<Cow<'_, Self>> {
+    pub(crate) fn variants(&self) -> Vec<Cow<'_, Self>> {
         if self.also.is_empty() {
             return vec![Cow::Borrowed(self)];
         }

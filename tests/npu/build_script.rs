@@ -54,6 +54,11 @@ fn script() -> Result<(), ScriptError> {
         Ok(value) => script.option("stack-size", &value),
         Err(_) => script,
     };
+    let script = match std::env::var("ALSO").as_deref() {
+        Ok("xrt") => script.also(Target::Npu2, Runtime::Xrt),
+        Ok("cpu") => script.also(Target::Cpu, Runtime::Cpu),
+        _ => script,
+    };
     script.compile()
 }
 
@@ -232,5 +237,32 @@ fn stubs_need_no_toolchain() {
     assert_eq!(
         ["tiled.rs", "linked.rs"].map(|name| signature(&read(name))),
         stubs
+    );
+}
+
+#[test]
+fn what_else_is_built_for_is_in_the_same_launcher() {
+    let scene = scene();
+    assert_eq!(run(&scene, |_| {}).code(), 0);
+    scene.ran();
+    let also = |what: &str| {
+        run(&scene, |command| {
+            command.env("ALSO", what);
+        })
+    };
+    let told = also("xrt");
+    assert_eq!(told.code(), 0, "{told:?}");
+    // What was packed for hsa is what xrt loads.
+    assert_eq!(scene.ran(), NOTHING);
+    let launcher = fs::read_to_string(scene.path().join("out/tiled.rs")).unwrap();
+    for file in [".hsaco", ".elf"] {
+        assert!(launcher.contains(file), "no {file} in {launcher}");
+    }
+    // The machine that the crate is compiled for has none of this one's cores.
+    let told = also("cpu");
+    assert_ne!(told.code(), 0);
+    assert!(
+        told.stderr().contains("but the crate for riscv64"),
+        "{told:?}"
     );
 }

@@ -58,6 +58,23 @@ fn a_kernel_is_built_as_the_command_line_builds_it() {
 }
 
 #[test]
+fn one_launcher_for_several_devices() {
+    let scene = scene();
+    let build = builder(&scene, "aie.mlir")
+        .runtime(Runtime::Xrt)
+        .also(Target::Npu2, Runtime::Hsa)
+        .build()
+        .unwrap();
+    let images: Vec<_> = build.kernels[0].loadable();
+    let runtimes: Vec<_> = images.iter().map(|image| image.runtime()).collect();
+    assert_eq!(runtimes, [Runtime::Xrt, Runtime::Hsa]);
+    // One compilation serves both.
+    assert_eq!(scene.ran(), AIECC + PACK);
+    let same = scene.compile("aie.mlir --target npu2 --runtime xrt,hsa");
+    assert_eq!(same.outcome(), "hit");
+}
+
+#[test]
 fn each_choice_does_what_it_says() {
     let scene = scene();
     let plain = builder(&scene, "aie.mlir").build().unwrap();
