@@ -10,7 +10,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use npu_runtime::Runtime;
 
 use crate::config::{self, CachePlace, Environment, Layer, Package, Settings};
-use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
@@ -298,15 +297,8 @@ fn rerun_if_changed(cargo: &mut dyn Write, path: &Path) -> Result<(), ScriptErro
 /// A launcher without images: the right types, and nothing to run.
 fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
     let understood = Understood::new(request)?;
-    let kernels = understood.kernels.iter().map(|kernel| launcher::Kernel {
-        signature: kernel.signature.clone(),
-        key: Digest::of(""),
-        images: Vec::new(),
-    });
-    let launcher_request = launcher::Request {
-        kernels: kernels.collect(),
-        locate: launcher::Locate::Embed,
-    };
+    let signatures = understood.kernels.iter().map(|kernel| &kernel.signature);
+    let launcher_request = launcher::Request::of_stubs(signatures);
     let text = launcher::render(&launcher_request)
         .map_err(|error| KernelError::from(error).at(&request.kernel))?;
     let path = out_dir.join(Build::launcher_name(&request.kernel));

@@ -15,6 +15,7 @@ mod names;
 mod text;
 mod view;
 
+use npu_runtime::Signature;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -62,6 +63,22 @@ pub struct Request {
     pub kernels: Vec<Kernel>,
     /// Where the host program finds the artifacts.
     pub locate: Locate,
+}
+
+impl Request {
+    /// Launchers without images: the right types, and nothing to run.
+    #[must_use]
+    pub fn of_stubs<'a>(signatures: impl Iterator<Item = &'a Signature>) -> Self {
+        let kernels = signatures.map(|signature| Kernel {
+            signature: signature.clone(),
+            key: Digest::of(""),
+            images: Vec::new(),
+        });
+        Self {
+            kernels: kernels.collect(),
+            locate: Locate::Embed,
+        }
+    }
 }
 
 /// Where the host program finds the artifacts at run time.

@@ -23,7 +23,7 @@ pub use prepared::{Prepared, Understood};
 use remembered::{MAX_SOURCE, Plan, Planned, Route};
 pub use request::{Request, Variant};
 
-use crate::config::{CachePlace, Settings};
+use crate::config::{CachePlace, Package, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher;
@@ -35,7 +35,7 @@ use crate::step::{self, Keyed, Step};
 use crate::store::explain::Explanation;
 use crate::store::layout::Layout;
 use crate::store::{Artifact, EnsureError, Ensured, Event, Observer, OpenError, Store};
-use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe, XrtSdk};
+use crate::toolchain::{AieTools, Candidate, Format, Llvm, Memo, Probe, XrtSdk};
 
 /// What several builds share.
 #[derive(Debug)]
@@ -354,10 +354,19 @@ impl Session {
             let kernel = request.kernel.display();
             observe(Event::Warning(format!("{kernel}: {doubt}")));
         }
+        let route = self.route(&prepared, request)?;
+        // What can't be launched has no launcher.
+        if request.format != Some(Package::As(Format::Pdi)) {
+            // That there can be none is known before anything is compiled.
+            let kernels = prepared.understood.kernels.iter();
+            let stubs = launcher::Request::of_stubs(kernels.map(|kernel| &kernel.signature));
+            let checked = launcher::check(&stubs).map_err(KernelError::from);
+            checked.map_err(|error| error.at(&request.kernel))?;
+        }
         let plan = Arc::new(Plan {
             request: request.clone(),
             source,
-            route: self.route(&prepared, request)?,
+            route,
             prepared,
             launcher: Planned::default(),
         });

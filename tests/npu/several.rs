@@ -251,3 +251,20 @@ fn intermediates_are_kept_where_they_are_asked_for() {
     kept.sort();
     assert_eq!(kept, ["aie.mlir", "air.mlir", "npu.mlir", "placed.mlir"]);
 }
+
+/// Two kernels whose modules would have one name can't be in one launcher, which is known before
+/// anything is compiled.
+#[test]
+fn names_that_a_launcher_can_not_tell_apart() {
+    let scene = Scene::new();
+    let text = kernels::module(&[
+        kernels::copy_device("npu2", "a_b", &[("c", 256)]),
+        kernels::copy_device("npu2", "a", &[("b_c", 256)]),
+    ]);
+    scene.file("k.mlir", text);
+    let words = ["a_b:c", "a:b_c", "module"];
+    scene.refuses("k.mlir", 2, &words);
+    scene.refuses("k.mlir --runtime hsa", 2, &words);
+    assert_eq!(scene.ran(), NOTHING);
+    assert_eq!(scene.compile("k.mlir --entry a_b:c").outcome(), "built");
+}
