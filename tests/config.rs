@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::{Outcome, Scene};
-use npu_build::Target;
 use npu_build::config::{CachePlace, Environment, Layer, Settings};
 use npu_build::step::cpu::March;
 use npu_build::store::Sharing;
+use npu_build::{Request, Runtime, Target};
 
 const SMALL: &str = "func.func @small(%x: memref<4xf32>, %out: memref<4xf32>, %n: i32) {\n\
     \x20 return\n\
@@ -632,4 +632,52 @@ fn paths_in_a_file_are_relative_to_it() {
         "{paths:?}"
     );
     assert!(!Path::new(&scene.cache).exists());
+}
+
+/// Flags and variables choose from what a section lists.
+#[test]
+fn of_listed_targets_and_runtimes_some_are_chosen() {
+    let place = Place::new();
+    place.project_file(
+        "[[kernel]]\npath = \"k.mlir\"\ntarget = [\"cpu\", \"npu2\"]\nruntime = [\"xrt\", \"hsa\"]\n\
+         [[kernel]]\npath = \"npu.mlir\"\ntarget = [\"npu1\", \"npu2\"]\n\
+         [[kernel]]\npath = \"one.mlir\"\ntarget = \"npu2\"\nruntime = \"hsa\"\n",
+    );
+    let chosen = |file: &str, target: Option<Target>, runtime: Option<Runtime>| {
+        let mut request = Request::new(place.project.join(file));
+        (request.target, request.runtime) = (target, runtime);
+        let request = request.completed_by(&place.load(Layer::default()));
+        let first = (request.target, request.runtime);
+        let also = request.also.iter();
+        let all = std::iter::once(first).chain(also.map(|it| (it.target, it.runtime)));
+        let text = |(target, runtime): (Option<Target>, Option<Runtime>)| {
+            let runtime = runtime.map_or("-", Runtime::name);
+            format!("{} {runtime}", target.map_or("-", Target::name))
+        };
+        all.map(text).collect::<Vec<_>>().join(", ")
+    };
+    let (npu1, npu2, cpu) = (Some(Target::Npu1), Some(Target::Npu2), Some(Target::Cpu));
+    let (hsa, on_cpu) = (Some(Runtime::Hsa), Some(Runtime::Cpu));
+    for (file, target, runtime, expected) in [
+        ("k.mlir", None, None, "cpu -, npu2 xrt, npu2 hsa"),
+        ("k.mlir", npu2, None, "npu2 xrt, npu2 hsa"),
+        ("k.mlir", cpu, None, "cpu -"),
+        ("k.mlir", None, hsa, "npu2 hsa"),
+        ("k.mlir", None, on_cpu, "cpu cpu"),
+        ("k.mlir", npu2, hsa, "npu2 hsa"),
+        // What fits nothing is left to be told.
+        ("k.mlir", cpu, hsa, "cpu hsa"),
+        ("npu.mlir", None, None, "npu1 -, npu2 -"),
+        ("npu.mlir", npu1, None, "npu1 -"),
+        ("npu.mlir", None, on_cpu, "npu1 cpu, npu2 cpu"),
+        ("one.mlir", None, None, "npu2 -"),
+        ("one.mlir", cpu, None, "cpu -"),
+    ] {
+        assert_eq!(chosen(file, target, runtime), expected, "{file}");
+    }
+    set("NPU_BUILD_TARGET", "npu2");
+    assert_eq!(chosen("k.mlir", None, None), "npu2 xrt, npu2 hsa");
+    set("NPU_BUILD_RUNTIME", "hsa");
+    assert_eq!(chosen("k.mlir", None, None), "npu2 hsa");
+    assert_eq!(chosen("npu.mlir", npu1, None), "npu1 hsa");
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use npu_build::config::{NpuChoices, PROJECT_FILE, Settings};
-use npu_build::kernel::Target;
 use npu_build::plan::{Build, BuildError, Request, Session, Variant};
 use npu_build::step::launcher;
 use npu_build::step::npu::Options;
@@ -88,7 +87,8 @@ pub fn request(
         }
     }
     let selection = &flags.selection;
-    let mut variants = variants(flags).into_iter();
+    let variants = Variant::combinations(&selection.target, &flags.runtime);
+    let mut variants = variants.into_iter();
     let first = variants.next();
     let request = Request {
         kernel: kernel.to_owned(),
@@ -112,33 +112,6 @@ pub fn request(
         ..Request::default()
     };
     request.completed_by(settings)
-}
-
-/// Each target with each runtime that loads it.
-fn variants(flags: &KernelOptions) -> Vec<Variant> {
-    let targets = match flags.selection.target.as_slice() {
-        [] => vec![None],
-        targets => targets.iter().copied().map(Some).collect(),
-    };
-    let mut variants = Vec::new();
-    for target in &targets {
-        let fits = |runtime: &Runtime| {
-            // With one target, a runtime that does not fit is a mistake, and told as one.
-            targets.len() == 1 || (*runtime == Runtime::Cpu) == (*target == Some(Target::Cpu))
-        };
-        let runtimes = flags.runtime.iter().copied().filter(fits).map(Some);
-        let mut runtimes: Vec<_> = runtimes.collect();
-        if runtimes.is_empty() {
-            // The cpu has its own; an NPU's that is not among those that were named is a mistake.
-            let named = flags.runtime.first().copied();
-            runtimes.push(named.filter(|_| *target != Some(Target::Cpu)));
-        }
-        variants.extend(runtimes.into_iter().map(|runtime| Variant {
-            target: *target,
-            runtime,
-        }));
-    }
-    variants
 }
 
 /// Builds all requests, and prints the results in the order of the requests.

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use npu_runtime::{Direction, Runtime};
-use serde::de::{self, Visitor};
+use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::npu::{LaunchGrid, NpuChoices, Package};
@@ -69,8 +71,8 @@ pub(super) struct File {
 pub struct KernelSection {
     /// The MLIR file, absolute.
     pub path: PathBuf,
-    /// What it is built for.
-    pub target: Option<Target>,
+    /// What it is built for: with several, one launcher has an image for each.
+    pub targets: Vec<Target>,
     /// Which function is the kernel.
     pub entry: Option<String>,
     /// Its signature in Triton's syntax.
@@ -80,7 +82,7 @@ pub struct KernelSection {
     /// The CPU that the cpu target compiles for.
     pub march: Option<March>,
     /// What loads it.
-    pub runtime: Option<Runtime>,
+    pub runtimes: Vec<Runtime>,
     /// What it is packaged as for an NPU.
     pub format: Option<Package>,
     /// What only the npu targets are told.
@@ -127,7 +129,10 @@ struct CacheText {
 
 /// A bound: a plain number, or text.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a bound is a number, or text such as \"5GiB\", \"90d\" or \"unlimited\""
+)]
 enum LimitText {
     Number(u64),
     Text(String),
@@ -172,13 +177,15 @@ struct ToolchainText {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct KernelText {
     path: PathBuf,
-    target: Option<Parsed<Target>>,
+    #[serde(default)]
+    target: OneOrMore<Target>,
     entry: Option<String>,
     signature: Option<String>,
     #[serde(default)]
     args: BTreeMap<String, Direction>,
     march: Option<Parsed<March>>,
-    runtime: Option<Parsed<Runtime>>,
+    #[serde(default)]
+    runtime: OneOrMore<Runtime>,
     format: Option<Parsed<Package>>,
     grid: Option<Grid>,
     transform: Option<PathBuf>,
@@ -190,10 +197,14 @@ struct KernelText {
     tool_args: Vec<String>,
 }
 
-/// A grid: a list of one to three numbers, or the text of `--grid`.
+/// A grid: a number, a list of one to three, or the text of `--grid`.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a grid is a number, a list of one to three numbers, or text such as \"4,4\""
+)]
 enum GridText {
+    Number(u32),
     List(Vec<u32>),
     Text(String),
 }
@@ -208,6 +219,7 @@ impl TryFrom<GridText> for Grid {
     fn try_from(grid: GridText) -> Result<Self, String> {
         let text = match grid {
             GridText::Text(text) => text,
+            GridText::Number(number) => number.to_string(),
             GridText::List(numbers) => {
                 let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
                 numbers.join(",")
@@ -263,6 +275,47 @@ where
         text.parse()
             .map(Self)
             .map_err(|error: T::Err| error.to_string())
+    }
+}
+
+/// A value that is written as text, or a list of them; empty if it is not written.
+struct OneOrMore<T>(Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: FromStr<Err: fmt::Display>> Visitor<'de> for Reader<T> {
+            type Value = OneOrMore<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name, or a list of names")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<OneOrMore<T>, E> {
+                let one = text.parse().map_err(E::custom)?;
+                Ok(OneOrMore(vec![one]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMore<T>, A::Error> {
+                let mut several = Vec::new();
+                while let Some(Parsed(one)) = list.next_element()? {
+                    several.push(one);
+                }
+                if several.is_empty() {
+                    return Err(de::Error::custom("a list with nothing in it: leave it out"));
+                }
+                Ok(OneOrMore(several))
+            }
+        }
+
+        deserializer.deserialize_any(Reader(PhantomData))
     }
 }
 
@@ -345,12 +398,12 @@ impl Text {
     fn into_file(self, directory: &Path) -> File {
         let kernels = self.kernel.into_iter().map(|kernel| KernelSection {
             path: directory.join(kernel.path),
-            target: kernel.target.map(|parsed| parsed.0),
+            targets: kernel.target.0,
             entry: kernel.entry,
             signature: kernel.signature,
             directions: kernel.args.into_iter().collect(),
             march: kernel.march.map(|parsed| parsed.0),
-            runtime: kernel.runtime.map(|parsed| parsed.0),
+            runtimes: kernel.runtime.0,
             format: kernel.format.map(|parsed| parsed.0),
             npu: NpuChoices {
                 grid: kernel.grid.map(|grid| grid.0),

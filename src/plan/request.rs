@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use npu_runtime::{Direction, Runtime};
 
 use super::KernelError;
-use crate::config::{KernelSection, NpuChoices, Package, Settings};
+use crate::config::{KernelSection, NpuChoices, Package, Said, Settings};
 use crate::kernel::Target;
 use crate::step::cpu::March;
 use crate::toolchain::Format;
@@ -57,6 +57,36 @@ pub struct Variant {
     pub runtime: Option<Runtime>,
 }
 
+impl Variant {
+    /// Each target with each runtime that loads it.
+    #[must_use]
+    pub fn combinations(targets: &[Target], runtimes: &[Runtime]) -> Vec<Self> {
+        let targets = match targets {
+            [] => vec![None],
+            targets => targets.iter().copied().map(Some).collect(),
+        };
+        let mut variants = Vec::new();
+        for target in &targets {
+            let fits = |runtime: &Runtime| {
+                // With one target, a runtime that does not fit is a mistake, and told as one.
+                targets.len() == 1 || (*runtime == Runtime::Cpu) == (*target == Some(Target::Cpu))
+            };
+            let fitting = runtimes.iter().copied().filter(fits).map(Some);
+            let mut fitting: Vec<_> = fitting.collect();
+            if fitting.is_empty() {
+                // The cpu has its own; an NPU's that is not among those that were named is a mistake.
+                let named = runtimes.first().copied();
+                fitting.push(named.filter(|_| *target != Some(Target::Cpu)));
+            }
+            variants.extend(fitting.into_iter().map(|runtime| Self {
+                target: *target,
+                runtime,
+            }));
+        }
+        variants
+    }
+}
+
 impl Request {
     /// The requests that this one is made of, each for one target and runtime.
     pub(crate) fn variants(&self) -> Vec<Cow<'_, Self>> {
@@ -81,6 +111,29 @@ impl Request {
         all.map(variant).collect()
     }
 
+    /// What the project file says that the kernel is built for, where nothing else was said and it
+    /// says more than one thing.
+    fn listed(&self, section: &KernelSection, variables: &Said) -> Vec<Variant> {
+        let target = self.target.or(variables.target);
+        let runtime = self.runtime.or(variables.runtime);
+        let mut targets = target.map_or(section.targets.clone(), |target| vec![target]);
+        let mut runtimes = runtime.map_or(section.runtimes.clone(), |runtime| vec![runtime]);
+        // What one was chosen for counts of the other.
+        match (target, runtime) {
+            (Some(target), None) => runtimes.retain(|runtime| loads(*runtime, target)),
+            (None, Some(runtime)) if targets.iter().any(|target| loads(runtime, *target)) => {
+                targets.retain(|target| loads(runtime, *target));
+            }
+            _ => {}
+        }
+        let is_one = targets.len() <= 1 && runtimes.len() <= 1;
+        let said_none = section.targets.len() <= 1 && section.runtimes.len() <= 1;
+        if is_one && said_none || !self.also.is_empty() {
+            return Vec::new();
+        }
+        Variant::combinations(&targets, &runtimes)
+    }
+
     /// A request for `kernel` with nothing but defaults.
     #[must_use]
     pub fn new(kernel: impl Into<PathBuf>) -> Self {
@@ -99,14 +152,23 @@ impl Request {
             .kernel(&self.kernel, self.entry.as_deref())
             .unwrap_or(&none);
         let variables = &settings.variables;
+        let mut listed = self.listed(section, variables).into_iter();
+        let first = listed.next();
         let mut directions = section.directions.clone();
         directions.extend(self.directions);
         let package = self.format.filter(|format| *format != Package::Auto);
         let insists = package.map(|_| "--format");
+        let target = section.targets.first().copied();
+        let runtime = section.runtimes.first().copied();
         Self {
-            target: self.target.or(variables.target).or(section.target),
+            target: match first {
+                Some(first) => first.target,
+                None => self.target.or(variables.target).or(target),
+            },
+            runtime: first.map_or(self.runtime, |first| first.runtime),
+            also: self.also.into_iter().chain(listed).collect(),
             default_target: settings.target,
-            default_runtime: (variables.runtime).or(section.runtime).or(settings.runtime),
+            default_runtime: (variables.runtime).or(runtime).or(settings.runtime),
             format: (self.format)
                 .or(variables.format)
                 .or(section.format)
@@ -132,13 +194,18 @@ impl Request {
     }
 }
 
+/// Whether a runtime is one that loads what is built for `target`.
+fn loads(runtime: Runtime, target: Target) -> bool {
+    (runtime == Runtime::Cpu) == (target == Target::Cpu)
+}
+
 /// The runtime that loads what is built for `target`.
 pub(super) fn settle_runtime(
     target: Target,
     chosen: Option<Runtime>,
     default: Option<Runtime>,
 ) -> Result<Runtime, KernelError> {
-    let fits = |runtime: &Runtime| (*runtime == Runtime::Cpu) == (target == Target::Cpu);
+    let fits = |runtime: &Runtime| loads(*runtime, target);
     match chosen {
         Some(runtime) if !fits(&runtime) => Err(KernelError::OtherRuntime { target, runtime }),
         Some(runtime) => Ok(runtime),

@@ -261,3 +261,47 @@ fn the_key_is_the_first_steps() {
     }
     assert!(!told.contains(scene.path().to_str().unwrap()), "{told}");
 }
+
+/// A section may list what its kernel is built for; what is said elsewhere counts more, as ever.
+#[test]
+fn a_section_lists_targets_and_runtimes() {
+    let scene = scene();
+    let section = |said: &str| {
+        let text = format!("[[kernel]]\npath = \"aie.mlir\"\n{said}\n");
+        scene.file("npu-build.toml", text);
+    };
+    let told = |variables: &[(&str, &str)], flags: &str| {
+        let mut command = scene.npu_build();
+        command.envs(variables.iter().copied());
+        compile(command, &format!("aie.mlir {flags}"))
+    };
+    let extensions = |built: &Built| {
+        let paths = built.artifacts(0);
+        let extension = |path: &std::path::PathBuf| path.extension().unwrap().to_owned();
+        let mut all: Vec<_> = paths.iter().map(extension).collect();
+        all.sort();
+        all.join(std::ffi::OsStr::new(" ")).into_string().unwrap()
+    };
+    section("runtime = [\"xrt\", \"hsa\"]");
+    assert_eq!(extensions(&told(&[], "")), "elf hsaco");
+    assert_eq!(extensions(&told(&[], "--runtime hsa")), "hsaco");
+    assert_eq!(
+        extensions(&told(&[("NPU_BUILD_RUNTIME", "xrt")], "")),
+        "elf"
+    );
+    section("target = [\"npu2\"]\nruntime = \"hsa\"");
+    assert_eq!(extensions(&told(&[], "")), "hsaco");
+    // What the device of the MLIR is not.
+    section("target = [\"npu2\", \"npu1\"]");
+    scene.refuses("aie.mlir", 2, &["npu1", "npu2"]);
+    assert_eq!(extensions(&told(&[], "--target npu2")), "elf");
+    for (wrong, words) in [
+        ("target = []", "a list with nothing in it"),
+        ("target = [\"npu2\", \"npu3\"]", "npu3"),
+        ("runtime = [\"hip\"]", "`hip`"),
+        ("target = 2", "a name, or a list of names"),
+    ] {
+        section(wrong);
+        scene.refuses("aie.mlir", 2, &["npu-build.toml", words]);
+    }
+}
