@@ -17,5 +17,5 @@ fi
 # Libraries that are loaded use the program's sanitizer. What tests compile for themselves does not
 # inherit these flags, as it would RUSTFLAGS.
 flags="target.$target.rustflags=['-Zsanitizer=thread', '-Clink-arg=-rdynamic']"
-exec cargo +nightly test -Zbuild-std --config "$flags" --target "$target" --target-dir target/sanitized \
+exec cargo +nightly test --lib --tests -Zbuild-std --config "$flags" --target "$target" --target-dir target/sanitized \
     --locked "$@"
