@@ -155,6 +155,17 @@ fn one_entry_is_shown_with_all_that_is_known() {
     for wrong in ["", "abc", "../..", "xyzw", &"0".repeat(65), "ABCD"] {
         scene.refuses(&["cache", "show", wrong], 2, &["is no key"]);
     }
+    assert!(told.contains("state      sound"), "{told}");
+    let mut bytes = fs::read(&object).unwrap();
+    bytes[100] ^= 1;
+    fs::remove_file(&object).unwrap();
+    fs::write(&object, bytes).unwrap();
+    let told = scene.run(&["cache", "show", key]);
+    assert_eq!(told.code(), 1, "{told:?}");
+    let state = "state      damaged: kernel.so: its content changed";
+    assert!(told.stdout().contains(state), "{told:?}");
+    let shown = &json(&scene, &["cache", "show", key])[0];
+    assert_eq!(shown["fault"], "kernel.so: its content changed");
     fs::write(object.with_file_name("manifest.toml"), "x").unwrap();
     scene.refuses(
         &["cache", "show", key],

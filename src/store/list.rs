@@ -43,6 +43,8 @@ pub struct Shown {
     pub bytes: u64,
     /// When it was last used, in seconds since 1970, to the hour.
     pub last_used: u64,
+    /// What is wrong with it.
+    pub fault: Option<String>,
 }
 
 /// Why an entry can't be shown.
@@ -111,7 +113,8 @@ impl Store {
             return Err(ShowError::NoKey(digits.chars().take(80).collect()));
         }
         let absent = || ShowError::Absent(digits.to_owned());
-        let layout = self.layout().ok_or_else(absent)?;
+        let cache = self.cache.as_ref().ok_or_else(absent)?;
+        let layout = cache.layout();
         let shard = layout.entries().join(&digits[..2]);
         let mut keys: Vec<_> = survey::places(shard)
             .filter_map(survey::Place::entry)
@@ -138,6 +141,7 @@ impl Store {
             manifest,
             bytes: extent.bytes,
             last_used: extent.used,
+            fault: cache.check(&key).err(),
         })
     }
 }

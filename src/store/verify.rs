@@ -181,7 +181,7 @@ impl Verification<'_> {
     fn entry(&self, key: &Digest) {
         let layout = self.cache.layout();
         self.directory(&layout.entry(key));
-        let reason = match self.check(key) {
+        let reason = match self.cache.check(key) {
             Ok(bytes) => {
                 self.entries.fetch_add(1, Ordering::Relaxed);
                 self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl Verification<'_> {
             None => evict::unused(layout, key, self.cache.sharing()),
             Some(_) => None,
         };
-        if !layout.entry(key).exists() || self.check(key).is_ok() {
+        if !layout.entry(key).exists() || self.cache.check(key).is_ok() {
             return;
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
@@ -203,10 +203,33 @@ impl Verification<'_> {
         });
     }
 
+    /// What dead processes left.
+    fn leftovers(&self) {
+        for path in area::abandoned(&self.cache.layout().work()) {
+            self.tell(None, &path, "a build that was killed left it", || {
+                delete(&path)
+            });
+        }
+    }
+
+    fn tell(&self, key: Option<Digest>, path: &Path, reason: &str, repair: impl Fn() -> bool) {
+        let repaired = self.repair && repair();
+        self.problems.fetch_add(1, Ordering::Relaxed);
+        self.left.fetch_add(u64::from(!repaired), Ordering::Relaxed);
+        (self.on_problem)(&Problem {
+            key,
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+            repaired,
+        });
+    }
+}
+
+impl Cache {
     /// Everything that can be told of an entry without its step. Gives the bytes of its files.
-    fn check(&self, key: &Digest) -> Result<u64, String> {
-        let layout = self.cache.layout();
-        let directory = EntryDirectory::open(&self.cache.own, key)
+    pub(super) fn check(&self, key: &Digest) -> Result<u64, String> {
+        let layout = self.layout();
+        let directory = EntryDirectory::open(&self.own, key)
             .map_err(|error| format!("its directory: {error}"))?;
         let bytes = directory
             .file(MANIFEST)
@@ -249,26 +272,5 @@ impl Verification<'_> {
             Some(name) => Err(format!("{} does not belong to it", name.display())),
             None => Ok(total),
         }
-    }
-
-    /// What dead processes left.
-    fn leftovers(&self) {
-        for path in area::abandoned(&self.cache.layout().work()) {
-            self.tell(None, &path, "a build that was killed left it", || {
-                delete(&path)
-            });
-        }
-    }
-
-    fn tell(&self, key: Option<Digest>, path: &Path, reason: &str, repair: impl Fn() -> bool) {
-        let repaired = self.repair && repair();
-        self.problems.fetch_add(1, Ordering::Relaxed);
-        self.left.fetch_add(u64::from(!repaired), Ordering::Relaxed);
-        (self.on_problem)(&Problem {
-            key,
-            path: path.to_owned(),
-            reason: reason.to_owned(),
-            repaired,
-        });
     }
 }

@@ -19,6 +19,7 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
         bytes: u64,
         hits: u64,
         last_used: u64,
+        fault: Option<&'a str>,
         manifest: &'a Manifest,
     }
     let shown = store.show(digits).map_err(|error| match error {
@@ -31,14 +32,20 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
     let manifest = &shown.manifest;
     let (head, record) = (&manifest.head, &manifest.record);
     let hits = store.statistics().hits(&head.key);
+    let verdict = match shown.fault {
+        None => Ok(()),
+        Some(_) => Err(Failure::Printed(UNSOUND)),
+    };
     if terminal.json {
-        return Ok(terminal.result_json(&Object {
+        terminal.result_json(&Object {
             path: shown.path,
             bytes: shown.bytes,
             hits,
             last_used: shown.last_used,
+            fault: shown.fault.as_deref(),
             manifest,
-        })?);
+        })?;
+        return verdict;
     }
     let mut lines = vec![
         format!("key        {}", head.key),
@@ -49,6 +56,10 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
         format!("made       {}, in {} ms", ago(record.created), head.took),
         format!("last used  {}, {hits} hits", ago(shown.last_used)),
         format!("size       {}", size(shown.bytes)),
+        match &shown.fault {
+            None => "state      sound".to_owned(),
+            Some(reason) => format!("state      damaged: {reason}"),
+        },
         "artifacts".to_owned(),
     ];
     for artifact in &head.artifact {
@@ -89,5 +100,5 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
     for line in lines {
         terminal.result(&line.replace(steers, "\u{fffd}"))?;
     }
-    Ok(())
+    verdict
 }
