@@ -308,11 +308,22 @@ fn what_somebody_left_who_was_killed_while_deleting_is_found_and_deleted() {
     let (code, problems) = verify(&scene, &["--repair"]);
     assert_eq!((code, problems.len()), (0, 1), "{problems:?}");
     assert!(!doomed.exists());
-    // The entry itself goes where such a thing is already.
-    half_gone();
-    scene.run(&["cache", "clear", "--kernel", "one"]);
-    assert!(!entry.exists() && !doomed.exists());
-    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+    // The entry itself goes where such a thing is already, whatever it is.
+    let file = || fs::write(&doomed, "x").unwrap();
+    let link = || symlink("/nowhere", &doomed).unwrap();
+    for plant in [&half_gone as &dyn Fn(), &file, &link] {
+        for arguments in [
+            ["cache", "clear", "--kernel", "one"],
+            ["cache", "gc", "--max-entries", "0"],
+        ] {
+            plant();
+            let told = scene.run(&arguments);
+            assert_eq!(told.code(), 0, "{told:?}");
+            assert!(!entry.exists() && fs::symlink_metadata(&doomed).is_err());
+            assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+            build(&scene, "one");
+        }
+    }
 }
 
 #[test]

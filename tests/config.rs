@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use common::{Outcome, Scene};
 use npu_build::config::{CachePlace, Environment, Layer, Settings};
+use npu_build::plan::Variant;
 use npu_build::step::cpu::March;
 use npu_build::store::Sharing;
 use npu_build::{Request, Runtime, Target};
@@ -675,9 +676,39 @@ fn of_listed_targets_and_runtimes_some_are_chosen() {
     ] {
         assert_eq!(chosen(file, target, runtime), expected, "{file}");
     }
+    let twice = [Target::Npu2, Target::Npu2];
+    assert_eq!(Variant::combinations(&twice, &[]).len(), 1);
     set("NPU_BUILD_TARGET", "npu2");
     assert_eq!(chosen("k.mlir", None, None), "npu2 xrt, npu2 hsa");
     set("NPU_BUILD_RUNTIME", "hsa");
     assert_eq!(chosen("k.mlir", None, None), "npu2 hsa");
     assert_eq!(chosen("npu.mlir", npu1, None), "npu1 hsa");
+}
+
+/// The first of two tables for one kernel would hide the second.
+#[test]
+fn two_tables_for_one_kernel_are_refused() {
+    let place = Place::new();
+    let load = |text: &str| {
+        place.project_file(text);
+        let environment = Environment::from_fn(variable);
+        let loaded = Settings::load(Layer::default(), &environment, &place.project);
+        loaded.map(drop).map_err(|error| error.to_string())
+    };
+    let table = |path: &str, rest: &str| format!("[[kernel]]\npath = \"{path}\"\n{rest}\n");
+    let two = |one: String, other: String| load(&(one + &other));
+    for (path, entry) in [
+        ("k.mlir", ""),
+        ("./k.mlir", ""),
+        ("k.mlir", "entry = \"a\""),
+    ] {
+        let error = two(table("k.mlir", entry), table(path, entry)).unwrap_err();
+        assert!(error.contains("two [[kernel]] tables are for "), "{error}");
+    }
+    assert_eq!(two(table("k.mlir", ""), table("l.mlir", "")), Ok(()));
+    let entries = ["entry = \"a\"", "entry = \"b\""];
+    assert_eq!(
+        two(table("k.mlir", entries[0]), table("k.mlir", entries[1])),
+        Ok(())
+    );
 }

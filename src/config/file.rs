@@ -389,7 +389,23 @@ impl File {
         };
         let text: Text = toml::from_str(&text).map_err(|error| syntax(explained(&error)))?;
         let directory = path.parent().unwrap_or(Path::new("/"));
-        Ok(Some(text.into_file(directory)))
+        let file = text.into_file(directory);
+        for (number, section) in file.kernels.iter().enumerate() {
+            let earlier = file.kernels.iter().take(number);
+            let same = |other: &&KernelSection| {
+                // As components: `./k.mlir` is `k.mlir`.
+                other.path.components().eq(section.path.components())
+                    && other.entry == section.entry
+            };
+            if earlier.into_iter().any(|other| same(&other)) {
+                return Err(syntax(format!(
+                    "two [[kernel]] tables are for {}: make them one, with lists of targets and \
+                     runtimes, or tell them apart by entry",
+                    section.path.display()
+                )));
+            }
+        }
+        Ok(Some(file))
     }
 }
 

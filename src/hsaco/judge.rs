@@ -47,6 +47,10 @@ pub struct Candidate<'a> {
     pub columns: u32,
 }
 
+/// What to do about the commonest refusal, [`Refusal::NoPdiSite`].
+pub const LOAD_PDI: &str = "let the runtime sequence load its configuration with aiex.npu.load_pdi, or \
+                            use --format xclbin";
+
 /// Why ROCR does not load a kernel; the texts are those of its loader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

@@ -14,7 +14,7 @@ use super::judge::{Candidate, Loader};
 use super::section::{Section, SectionKernel};
 use super::{Arch, KernelKind};
 
-pub use super::judge::{Agent, Refusal, Variable};
+pub use super::judge::{Agent, LOAD_PDI, Refusal, Variable};
 
 /// Whose verdict it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

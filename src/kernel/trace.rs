@@ -5,6 +5,7 @@
 //! an argument that the sequence has is memory that a launcher passes, as it passes the others.
 
 use super::aie;
+use super::links::unescape;
 use super::tokens::{Kind, Tokens};
 
 /// Whether a sequence with so many arguments, or one that it runs, writes a trace to anything else.
@@ -14,42 +15,48 @@ pub(super) fn escapes(tokens: &Tokens<'_>, body: Option<(usize, usize)>, argumen
     };
     let mut runs_others = false;
     for at in start..end {
-        match operation(tokens, at) {
+        match operation(tokens, at).as_deref() {
             Some("trace.host_config") if !is_passed(tokens, at, arguments) => return true,
             Some("run") => runs_others = true,
             _ => {}
         }
     }
-    let is_trace = |at| operation(tokens, at) == Some("trace.host_config");
+    let is_trace = |at| operation(tokens, at).as_deref() == Some("trace.host_config");
     runs_others && (0..tokens.len()).any(is_trace)
 }
 
-fn operation<'s>(tokens: &Tokens<'s>, at: usize) -> Option<&'s str> {
-    aie::without_dialect(aie::operation(tokens, at)?.0)
+fn operation(tokens: &Tokens<'_>, at: usize) -> Option<String> {
+    let (name, is_generic) = aie::operation(tokens, at)?;
+    let name = match is_generic {
+        true => unescape(tokens.text(at)),
+        false => name.to_owned(),
+    };
+    aie::without_dialect(&name).map(str::to_owned)
 }
 
 /// Whether the trace that is configured at a token goes to one of the arguments. What the operation
-/// says of that is on its line.
+/// says of that is on its line; where anything may say something else, it does not.
 fn is_passed(tokens: &Tokens<'_>, at: usize, arguments: usize) -> bool {
     let mut index = None;
-    let mut next = at + 1;
-    while next < tokens.len() && !tokens.get(next).first {
-        let name = match tokens.kind(next) {
-            Kind::Word if tokens.is(next + 1, b'=') => tokens.text(next),
-            _ => "",
-        };
-        match name {
-            "arg_idx" => index = tokens.text(next + 2).parse().ok(),
-            "trace_after_last_tensor" | "reuse_output_buffer"
-                if tokens.is_word(next + 2, "true") =>
-            {
-                return false;
-            }
-            _ => {}
+    for next in at + 1..tokens.len() {
+        let is_another = aie::operation(tokens, next)
+            .is_some_and(|(name, _)| name.contains('.') && !name.ends_with('.'));
+        if tokens.get(next).first || is_another {
+            break;
         }
-        next += 1;
+        if tokens.is_word(next, "arg_idx") && tokens.is(next + 1, b'=') {
+            index = tokens.text(next + 2).parse().ok();
+        }
     }
-    index.is_some_and(|index: usize| index < arguments)
+    let elsewhere = |at| {
+        let word = match tokens.kind(at) {
+            Kind::Word => tokens.text(at).to_owned(),
+            Kind::Text => unescape(tokens.text(at)),
+            _ => return false,
+        };
+        matches!(&*word, "trace_after_last_tensor" | "reuse_output_buffer")
+    };
+    index.is_some_and(|index: usize| index < arguments) && !(0..tokens.len()).any(elsewhere)
 }
 
 #[cfg(test)]
@@ -86,6 +93,12 @@ mod tests {
             "aie.trace.host_config buffer_size = 64 arg_idx = 1 trace_after_last_tensor = true",
             "aie.trace.host_config {arg_idx = 1 : i32, reuse_output_buffer = true}",
             "\"aie.trace.host_config\"() <{buffer_size = 64 : i32}> : () -> ()",
+            "aie.trace.host_config {arg_idx = 1 : i32,\ntrace_after_last_tensor = true}",
+            "aie.trace.host_config {arg_idx = 1 : i32, \"trace_after_last_tensor\" = true}",
+            "\"aie.trace.host_config\"() <{arg_idx = 1 : i32, trace_after_last_tensor = -1 : i1}> : () -> ()",
+            "aie.trace.host_config buffer_size = 64 aie.trace.host_config arg_idx = 1 buffer_size = 64",
+            "aie.trace.host_config buffer_size = 64 x.y {arg_idx = 1 : i32}",
+            "\"aie.\\74race.host_config\"() <{buffer_size = 64 : i32}> : () -> ()",
         ] {
             let error = configured(escaping).unwrap_or_default();
             assert!(

@@ -47,6 +47,9 @@ pub struct Session {
     plans: Recent<PathBuf, Plan>,
 }
 
+/// As often a build begins where others delete, before it goes where nobody does.
+const ATTEMPTS: usize = 3;
+
 impl Session {
     /// Opens the cache that `settings` names. `interrupt` ends the tools early.
     ///
@@ -205,12 +208,21 @@ impl Session {
     /// See [`BuildError`].
     pub fn build(&self, request: &Request, observe: Observer<'_>) -> Result<Build, BuildError> {
         // What a step made may be deleted, by hand or by another process, before the next reads it.
-        match self.build_from(&self.store, request, observe) {
-            Err(BuildError::Ensure(EnsureError::Execute(ExecuteError::Input { .. }))) => {
-                self.build_apart(request, observe)
+        let is_gone = |built: &Result<Build, BuildError>| {
+            let gone = |error: &EnsureError| {
+                matches!(error, EnsureError::Execute(ExecuteError::Input { .. }))
+            };
+            matches!(built, Err(BuildError::Ensure(error)) if gone(error))
+        };
+        for _ in 0..ATTEMPTS {
+            let built = self.build_from(&self.store, request, observe);
+            if !is_gone(&built) {
+                return built;
             }
-            built => built,
+            // Its steps know the files that are gone.
+            self.plans.forget(&request.kernel);
         }
+        self.build_apart(request, observe)
     }
 
     /// Builds where nobody else deletes anything.

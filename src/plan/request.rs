@@ -78,10 +78,15 @@ impl Variant {
                 let named = runtimes.first().copied();
                 fitting.push(named.filter(|_| *target != Some(Target::Cpu)));
             }
-            variants.extend(fitting.into_iter().map(|runtime| Self {
-                target: *target,
-                runtime,
-            }));
+            for runtime in fitting {
+                let variant = Self {
+                    target: *target,
+                    runtime,
+                };
+                if !variants.contains(&variant) {
+                    variants.push(variant);
+                }
+            }
         }
         variants
     }

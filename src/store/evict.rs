@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::layout::Layout;
 use super::lock::{self, Lock, Mode};
 use super::survey;
+use super::sweep::delete;
 use super::{Cache, Sharing, open};
 use crate::digest::Digest;
 
@@ -78,9 +79,16 @@ impl Cache {
         let doomed = self.layout().doomed(key);
         let rename = || fs::rename(self.layout().entry(key), &doomed);
         let renamed = match rename() {
-            // Somebody died while deleting its predecessor.
-            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
-                fs::remove_dir_all(&doomed)?;
+            // Somebody died while deleting its predecessor, or put something there.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::DirectoryNotEmpty
+                        | ErrorKind::NotADirectory
+                        | ErrorKind::AlreadyExists
+                ) =>
+            {
+                delete(&doomed);
                 rename()
             }
             renamed => renamed,

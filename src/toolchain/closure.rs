@@ -134,8 +134,12 @@ impl Walk<'_> {
             }
             if is_program(path) {
                 self.program(name.to_string_lossy().into_owned(), path, depth + 1)?;
-            } else if !path.exists() {
+            } else if !path.is_dir() {
+                // It may come to be, or to be made a program.
                 self.watch.see(path);
+                if is_script(path) {
+                    self.add(name.to_string_lossy().into_owned(), path)?;
+                }
             }
         }
         Ok(())
@@ -222,6 +226,14 @@ impl Walk<'_> {
         library: &OsStr,
         wanted: &Dynamic,
     ) -> Result<Option<Found>, Reason> {
+        for legacy in loader::legacy(directory, self.watch) {
+            // What one version of the loader takes and another one passes over counts for both.
+            let path = legacy.join(library);
+            if path.is_file() && !self.parts.iter().any(|part| part.path == path) {
+                self.watch.see(&path);
+                self.add(path.to_string_lossy().into_owned(), &path)?;
+            }
+        }
         for directory in loader::with_hwcaps(directory, self.watch) {
             let path = directory.join(library);
             // The directory is watched, so a name that is not in it need not be.
@@ -252,6 +264,15 @@ impl Walk<'_> {
             None => Err(Reason::NoProgram { file: path }),
         }
     }
+}
+
+/// Whether it is a file that an interpreter would be given.
+fn is_script(path: &Path) -> bool {
+    let mut start = [0; 2];
+    let is_file = path.is_file();
+    is_file
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
+        && start == *b"#!"
 }
 
 /// The directories that the objects themselves name: an object's RUNPATH counts for what it asks for

@@ -84,6 +84,35 @@ pub(super) fn with_hwcaps(directory: &Path, watch: &mut Watch) -> Vec<PathBuf> {
     directories
 }
 
+/// The subdirectories that glibc before 2.37 prefers on some processor (`_dl_important_hwcaps`), as far
+/// as they are there: combinations of these names, in this order.
+pub(super) fn legacy(directory: &Path, watch: &mut Watch) -> Vec<PathBuf> {
+    const NAMES: [&str; 5] = [
+        "tls",
+        "haswell",
+        "xeon_phi",
+        "avx512_1",
+        std::env::consts::ARCH,
+    ];
+    // The stamp of a directory stands for all names that are not in it.
+    if watch.see(directory).is_none() {
+        return Vec::new();
+    }
+    let mut found: Vec<(PathBuf, usize)> = vec![(directory.to_owned(), 0)];
+    let mut next = 0;
+    while let Some((base, from)) = found.get(next).cloned() {
+        for (number, name) in NAMES.iter().enumerate().skip(from) {
+            let path = base.join(name);
+            if std::fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+                watch.see(&path);
+                found.push((path, number + 1));
+            }
+        }
+        next += 1;
+    }
+    found.into_iter().skip(1).map(|(path, _)| path).collect()
+}
+
 /// The directories of an RPATH or RUNPATH, with `$ORIGIN`, `$LIB` and `$PLATFORM` filled in.
 /// Relative ones are left out: tools run in an empty directory.
 pub(super) fn directories(list: &[u8], origin: &Path) -> Vec<PathBuf> {

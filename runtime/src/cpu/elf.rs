@@ -31,6 +31,39 @@ const ET_DYN: u16 = 3;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 
+/// Whether all that the loader would map of a shared object lies within its file. What is no shared
+/// object of this host's byte order passes: the loader says so itself.
+pub(crate) fn is_whole(file: &std::fs::File) -> std::io::Result<bool> {
+    use std::os::unix::fs::FileExt as _;
+    let length = file.metadata()?.len();
+    let mut start = vec![0; usize::try_from(length.min(HEADER)).unwrap_or_default()];
+    file.read_exact_at(&mut start, 0)?;
+    let header = File(&start);
+    let is_ours = start.starts_with(b"\x7fELF") && start.get(4..6) == Some(&[CLASS_64, BYTE_ORDER]);
+    if !is_ours {
+        return Ok(true);
+    }
+    let Ok((table, count)) = header.u64(32).and_then(|at| Ok((at, header.u16(56)?))) else {
+        return Ok(false);
+    };
+    let size = u64::from(count) * PROGRAM_HEADER;
+    if table.checked_add(size).is_none_or(|end| end > length) {
+        return Ok(false);
+    }
+    let mut segments = vec![0; usize::from(count) * PROGRAM_HEADER as usize];
+    file.read_exact_at(&mut segments, table)?;
+    Ok(segments
+        .chunks_exact(PROGRAM_HEADER as usize)
+        .all(|segment| {
+            let segment = File(segment);
+            let is_mapped = segment.u32(0).is_ok_and(|kind| kind == PT_LOAD);
+            let end = segment
+                .u64(8)
+                .and_then(|at| Ok(at.checked_add(segment.u64(32)?)));
+            !is_mapped || end.is_ok_and(|end| end.is_some_and(|end| end <= length))
+        }))
+}
+
 /// Whether `bytes` are a whole shared object for this host: its headers agree with each other,
 /// and all that they name lies within the file.
 pub(super) fn check(bytes: &[u8]) -> Result<(), ArtifactFault> {

@@ -3,7 +3,7 @@
 //! `sys` is the raw ABI, `object` loads what speaks it, `slots` packs arguments, `scratch` lends
 //! memory for a kernel's temporaries, and `schedule` spreads a grid over the threads of `pool`.
 
-mod elf;
+pub(crate) mod elf;
 mod object;
 mod pool;
 mod schedule;

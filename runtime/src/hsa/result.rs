@@ -2,6 +2,7 @@
 //! ROCR's own text for it.
 
 use super::sys::{self, Status};
+use crate::cpu::elf;
 use crate::error::{CallError, Candidate, LibraryError};
 use crate::{Error, Runtime, fork};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -83,12 +84,19 @@ impl Rocr {
             library: sys::SONAME,
             candidates,
             advice: "install the wheel `rocm-sdk-core`, 10.3.0a20261027 or newer, in the active \
-                     Python environment, or set AMD_NPU_ROCR_PATH to the root of a ROCm that new",
+                     Python environment, or set AMD_NPU_ROCR_PATH to the root of such a ROCm",
         })))
     }
 
     /// Loads one library, or says why it can't be used.
     fn open(path: &Path) -> std::result::Result<Self, String> {
+        // The loader maps what is not there, and whoever reads it is killed.
+        let whole = std::fs::File::open(path).and_then(|file| elf::is_whole(&file));
+        match whole {
+            Ok(true) => {}
+            Ok(false) => return Err("it is cut off: install it anew".to_owned()),
+            Err(error) => return Err(error.to_string()),
+        }
         // SAFETY: a file of this name that the user's environment names is ROCR, whose
         // constructors may run.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };

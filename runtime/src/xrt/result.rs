@@ -2,6 +2,7 @@
 //! with XRT's own text.
 
 use super::{find, sys};
+use crate::cpu::elf;
 use crate::error::{Candidate, LibraryError, XrtError};
 use crate::{Artifact, Error, Runtime, cpu, fork};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -126,13 +127,16 @@ impl Shim {
 
     fn from_file() -> std::result::Result<Self, Error> {
         let (path, origin) = find::shim();
-        let opened = if path.is_file() {
+        let whole = || std::fs::File::open(&path).and_then(|file| elf::is_whole(&file));
+        let opened = if !path.is_file() {
+            Err("there is no such file".into())
+        } else if whole().is_ok_and(|whole| !whole) {
+            Err("it is cut off".into())
+        } else {
             // SAFETY: a file of this name, or that the user names, is the shim, whose
             // constructors and XRT's may run.
             let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
             library.map_err(|error| chain(&error))
-        } else {
-            Err("there is no such file".into())
         };
         let shim = opened.and_then(|library| Self::of(library, path.clone()));
         shim.map_err(|reason| no_shim(path, origin, reason))

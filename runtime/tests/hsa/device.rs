@@ -107,6 +107,26 @@ fn nobody_insists_against_a_name_that_is_known() {
     });
 }
 
+/// The loader would map what is not there, and the process would be killed.
+#[test]
+fn a_rocr_that_is_cut_off_is_refused() {
+    let whole = std::fs::read(emulated::root().join("lib/libhsa-runtime64.so.1")).unwrap();
+    for (number, length) in [5000, whole.len() / 2, whole.len() / 4 * 3]
+        .iter()
+        .enumerate()
+    {
+        let root = emulated::directory(&format!("cut-off-{number}"));
+        std::fs::create_dir_all(root.join("lib")).unwrap();
+        let library = root.join("lib/libhsa-runtime64.so.1");
+        std::fs::write(library, &whole[..*length]).unwrap();
+        let variables = [("ROCM_PATH", root.to_str().unwrap())];
+        alone_and_untidy(&variables, || {
+            let error = refused().to_string();
+            assert!(error.contains("it is cut off"), "{error}");
+        });
+    }
+}
+
 #[test]
 fn a_rocr_without_an_npu_is_named_with_what_it_may_come_from() {
     alone(&[("ROCR_DOUBLE_AGENT", "none")], || {

@@ -30,7 +30,8 @@ Examples:
       --arg out=zeros:10007 --arg n=10007 --save out=out.npy
   npu-build run vecadd.mlir --target npu2 --runtime hsa --grid 10 --transform tile.mlir ... \\
       --expect out=@ref.npy --rtol 1e-5
-  npu-build run step.mlir --target cpu --arg state=@start.npy --arg state=inout --launches 1000 --chain
+  npu-build run step.mlir --target cpu --arg state=@start.npy --arg state=inout \\
+      --launches 1000 --chain
   npu-build run k.mlir --target cpu ... --message-format json | jq .arguments
 
 Standard output has the arguments as the launches leave them. If one of them is not what --expect

@@ -119,6 +119,8 @@ fn request(options: &LaunchOptions, settings: &Settings) -> Request {
     if flags.selection.target.is_empty() && flags.runtime == [Runtime::Cpu] {
         request.target = Some(Target::Cpu);
     }
+    // Of what the project file lists, a launch takes the first.
+    request.also.clear();
     request
 }
 

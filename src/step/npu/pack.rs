@@ -9,6 +9,7 @@ use super::{HSACO, OUT, command, environment};
 use crate::hsaco::Arch;
 use crate::hsaco::pack::{PackFault, Refused, pack_fresh};
 use crate::hsaco::spec::{KernelOption, Source, Spec};
+use crate::hsaco::verdict::LOAD_PDI;
 use crate::hsaco::verdict::Refusal;
 use crate::step::check::Check;
 use crate::step::{Argument, Input, Kind, Loaded, Output, Step, Work};
@@ -176,11 +177,8 @@ fn builtin(inputs: &[Loaded<'_>]) -> Result<Vec<Vec<u8>>, String> {
 fn unloadable(refused: &Refused) -> String {
     let Refused { kernel, refusal } = refused;
     let remedy = match refusal {
-        Refusal::NoPdiSite => {
-            "; let the runtime sequence load its configuration with aiex.npu.load_pdi, or use \
-             --format xclbin"
-        }
-        _ => "",
+        Refusal::NoPdiSite => format!("; {LOAD_PDI}"),
+        _ => String::new(),
     };
     format!("ROCR would not load the kernel '{kernel}': it {refusal}{remedy}")
 }

@@ -1,5 +1,6 @@
 //! In what a step differs from an entry that was made earlier.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::manifest::{Manifest, Record};
@@ -25,6 +26,8 @@ pub struct Difference {
     pub now: Option<String>,
     /// The difference in words.
     pub text: String,
+    /// In how many of its items a list differs; 1 for anything else.
+    pub(super) items: usize,
 }
 
 /// All differences, what explains most first.
@@ -46,6 +49,13 @@ pub(super) fn between(manifest: &Manifest, step: &Step) -> Vec<Difference> {
             before: before.map(shown),
             now: now.map(shown),
             text,
+            items: match (before, now) {
+                (Some(Value::List(before)), Some(Value::List(now))) => {
+                    let changed = |one, other| without(one, other).count();
+                    changed(before, now) + changed(now, before)
+                }
+                _ => 1,
+            },
         }
     });
     let mut differences: Vec<_> = differences.collect();
@@ -75,7 +85,13 @@ fn explained(
             let tools = step.tools();
             let now = tools.iter().find(|tool| tool.name == name);
             let now = now.map(|tool| &tool.identity);
-            (Cause::Tool, tool(name, record.tool.get(name), now))
+            let before = record.tool.get(name);
+            // That another tool is used comes from an option.
+            let cause = match (before, now) {
+                (Some(_), Some(_)) => Cause::Tool,
+                _ => Cause::Option,
+            };
+            (cause, tool(name, before, now))
         }
         "command" => {
             let program = match (now, before) {
@@ -119,19 +135,30 @@ fn one_sided(what: &str, before: Option<&Value>, now: Option<&Value>) -> String 
     }
 }
 
+/// The items that are not among others, as often as they are there. A value is told with the option
+/// before it.
+fn without<'a>(items: &'a [String], others: &'a [String]) -> impl Iterator<Item = Cow<'a, str>> {
+    let mut others: Vec<_> = others.iter().collect();
+    let mut option: Option<&str> = None;
+    items.iter().filter_map(move |item| {
+        let known = others.iter().position(|other| *other == item);
+        let before = option.replace(item).filter(|word| word.starts_with('-'));
+        if let Some(at) = known {
+            others.swap_remove(at);
+            return None;
+        }
+        match before {
+            Some(before) if !item.starts_with('-') && !before.contains('=') => {
+                Some(format!("{before} {item}").into())
+            }
+            _ => Some(item.into()),
+        }
+    })
+}
+
 /// Which items came and which went.
 fn changed_items(what: &str, before: &[String], now: &[String]) -> String {
-    let without = |items: &[String], others: &[String]| {
-        let mut others: Vec<_> = others.iter().collect();
-        let mut left: Vec<&str> = Vec::new();
-        for item in items {
-            match others.iter().position(|other| *other == item) {
-                Some(at) => drop(others.swap_remove(at)),
-                None => left.push(item),
-            }
-        }
-        left.join(" ")
-    };
+    let without = |items, others| without(items, others).collect::<Vec<_>>().join(" ");
     let (gone, new) = (without(before, now), without(now, before));
     match (&*gone, &*new) {
         ("", "") => format!("{what} are in another order"),

@@ -7,7 +7,6 @@ mod difference;
 mod index;
 mod lines;
 
-use std::cmp::Reverse;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use difference::Difference;
@@ -123,10 +122,13 @@ pub(super) fn absent(cache: &Cache, step: &Step, key: &Digest) -> (Miss, Option<
             continue;
         };
         let differences = difference::between(&manifest, step);
-        let order = |differences: &[Difference]| Reverse(differences.len());
+        let distance = |differences: &[Difference]| {
+            let items: usize = differences.iter().map(|difference| difference.items).sum();
+            (differences.len(), items)
+        };
         let is_nearer = nearest
             .as_ref()
-            .is_none_or(|nearest| order(&nearest.differences) < order(&differences));
+            .is_none_or(|nearest| distance(&differences) < distance(&nearest.differences));
         if is_nearer && !differences.is_empty() {
             nearest = Some(Nearest {
                 key,

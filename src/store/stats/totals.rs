@@ -104,6 +104,19 @@ impl Collected {
         collected
     }
 
+    /// Nothing yet, counted since the oldest of the logs was begun.
+    fn begun(log: &Log) -> Self {
+        let mut collected = Self::since_now();
+        let born = |(_, file): (String, File)| {
+            let born = file.metadata().ok()?.created().ok()?;
+            Some(born.duration_since(UNIX_EPOCH).ok()?.as_secs())
+        };
+        let oldest = log.readable().into_iter().filter_map(born).min();
+        let since = &mut collected.totals.since;
+        *since = oldest.map_or(*since, |oldest| oldest.min(*since));
+        collected
+    }
+
     fn add(&mut self, tally: Tally) {
         let totals = &mut self.totals;
         if let Some(cause) = tally.cause {
@@ -167,7 +180,7 @@ pub(super) fn collect(log: &Log) -> Collected {
     }
     let folded = log.lock().and_then(|_lock| fold(log)).ok();
     folded.unwrap_or_else(|| {
-        let mut collected = read(log.directory()).unwrap_or_else(Collected::since_now);
+        let mut collected = read(log.directory()).unwrap_or_else(|| Collected::begun(log));
         for (name, mut file) in log.readable() {
             let skipped = collected.totals.folded.get(&name).copied().unwrap_or(0);
             let _ = collected.add_log(&mut file, skipped);
@@ -206,7 +219,7 @@ pub(super) fn prune(log: &Log, is_kept: impl Fn(u64) -> bool) -> io::Result<()> 
 
 /// Adds all logs to the totals. The caller holds the lock.
 fn fold(log: &Log) -> io::Result<Collected> {
-    let mut collected = read(log.directory()).unwrap_or_else(Collected::since_now);
+    let mut collected = read(log.directory()).unwrap_or_else(|| Collected::begun(log));
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_nanos());
     log.rotate(&format!("{now:x}-{}", std::process::id()))?;

@@ -249,3 +249,47 @@ fn scripts_that_call_each_other_end() {
         BTreeSet::from([two.canonicalize().unwrap()])
     );
 }
+
+/// Directories that older versions of the loader prefer: what lies there counts, whichever is taken.
+#[test]
+fn libraries_in_directories_of_old_for_some_processors_count() {
+    let workshop = Workshop::new();
+    workshop.library("lib/libx.so", "");
+    workshop.gcc("-o main main.c lib/libx.so -Wl,-rpath,$ORIGIN/lib");
+    let main = workshop.path("main");
+    assert_eq!(found(&main).unwrap().len(), 1);
+    let mut expected = found(&main).unwrap();
+    for (number, directory) in ["tls", "tls/x86_64", "haswell", "x86_64"]
+        .iter()
+        .enumerate()
+    {
+        workshop.library(&format!("lib/{directory}/libx.so"), "");
+        let library = workshop.path(&format!("lib/{directory}/libx.so"));
+        expected.insert(library.canonicalize().unwrap());
+        let found = found(&main).unwrap();
+        assert!(found.is_superset(&loaded_by_ldd(&main)), "{directory}");
+        if std::env::consts::ARCH == "x86_64" {
+            assert_eq!(found, expected, "{number}: {directory}");
+        }
+    }
+}
+
+/// A script that is no program may be given to an interpreter, or be made a program later.
+#[test]
+fn scripts_that_are_no_programs_count() {
+    use std::os::unix::fs::PermissionsExt;
+    let workshop = Workshop::new();
+    let (outer, inner) = (workshop.path("outer"), workshop.path("inner"));
+    std::fs::write(
+        &outer,
+        format!("#!/bin/sh\nexec sh {} \"$@\"\n", inner.display()),
+    )
+    .unwrap();
+    std::fs::set_permissions(&outer, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&inner, "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let mut watch = Watch::new(SystemTime::now());
+    let parts = parts("outer", &outer, &mut Loader::host(), &mut watch).unwrap();
+    let paths: Vec<_> = parts.iter().map(|part| part.path.clone()).collect();
+    assert_eq!(paths, [outer, inner]);
+}
