@@ -97,7 +97,10 @@ impl Cache {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             renamed => renamed?,
         }
-        fs::remove_dir_all(doomed)?;
-        Ok(true)
+        match fs::remove_dir_all(doomed) {
+            // Somebody deletes by hand, which is as good.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+            removed => removed.map(|()| true),
+        }
     }
 }
