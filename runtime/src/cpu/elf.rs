@@ -33,8 +33,9 @@ const PT_DYNAMIC: u32 = 2;
 
 /// Whether all that the loader would map of a shared object lies within its file. What is no shared
 /// object of this host's byte order passes: the loader says so itself.
-pub(crate) fn is_whole(file: &std::fs::File) -> std::io::Result<bool> {
+pub(crate) fn is_whole(path: &std::path::Path) -> std::io::Result<bool> {
     use std::os::unix::fs::FileExt as _;
+    let file = std::fs::File::open(path)?;
     let length = file.metadata()?.len();
     let mut start = vec![0; usize::try_from(length.min(HEADER)).unwrap_or_default()];
     file.read_exact_at(&mut start, 0)?;
@@ -52,15 +53,11 @@ pub(crate) fn is_whole(file: &std::fs::File) -> std::io::Result<bool> {
     }
     let mut segments = vec![0; usize::from(count) * PROGRAM_HEADER as usize];
     file.read_exact_at(&mut segments, table)?;
+    let segments = segments.chunks_exact(PROGRAM_HEADER as usize);
     Ok(segments
-        .chunks_exact(PROGRAM_HEADER as usize)
+        .map(|segment| Segment::read(File(segment), 0))
         .all(|segment| {
-            let segment = File(segment);
-            let is_mapped = segment.u32(0).is_ok_and(|kind| kind == PT_LOAD);
-            let end = segment
-                .u64(8)
-                .and_then(|at| Ok(at.checked_add(segment.u64(32)?)));
-            !is_mapped || end.is_ok_and(|end| end.is_some_and(|end| end <= length))
+            segment.is_ok_and(|segment| segment.kind != PT_LOAD || segment.ends_by(length))
         }))
 }
 
@@ -148,6 +145,12 @@ impl Segment {
             memory_size: file.u64(at + 40)?,
             alignment: file.u64(at + 48)?,
         })
+    }
+
+    /// Whether its bytes are within a file of this length.
+    fn ends_by(&self, length: u64) -> bool {
+        let end = self.offset.checked_add(self.file_size);
+        end.is_some_and(|end| end <= length)
     }
 
     /// A loadable segment follows the `previous` one in memory, and its place in the file agrees

@@ -91,8 +91,7 @@ impl Rocr {
     /// Loads one library, or says why it can't be used.
     fn open(path: &Path) -> std::result::Result<Self, String> {
         // The loader maps what is not there, and whoever reads it is killed.
-        let whole = std::fs::File::open(path).and_then(|file| elf::is_whole(&file));
-        match whole {
+        match elf::is_whole(path) {
             Ok(true) => {}
             Ok(false) => return Err("it is cut off: install it anew".to_owned()),
             Err(error) => return Err(error.to_string()),

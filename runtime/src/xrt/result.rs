@@ -127,10 +127,9 @@ impl Shim {
 
     fn from_file() -> std::result::Result<Self, Error> {
         let (path, origin) = find::shim();
-        let whole = || std::fs::File::open(&path).and_then(|file| elf::is_whole(&file));
         let opened = if !path.is_file() {
             Err("there is no such file".into())
-        } else if whole().is_ok_and(|whole| !whole) {
+        } else if elf::is_whole(&path).is_ok_and(|whole| !whole) {
             Err("it is cut off".into())
         } else {
             // SAFETY: a file of this name, or that the user names, is the shim, whose
