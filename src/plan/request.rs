@@ -69,7 +69,7 @@ impl Variant {
         for target in &targets {
             let fits = |runtime: &Runtime| {
                 // With one target, a runtime that does not fit is a mistake, and told as one.
-                targets.len() == 1 || (*runtime == Runtime::Cpu) == (*target == Some(Target::Cpu))
+                targets.len() == 1 || target.is_none_or(|target| loads(*runtime, target))
             };
             let fitting = runtimes.iter().copied().filter(fits).map(Some);
             let mut fitting: Vec<_> = fitting.collect();
