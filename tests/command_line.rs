@@ -243,3 +243,93 @@ fn closed() -> Stdio {
     drop(reader);
     writer.into()
 }
+
+/// What is the name of a command may be a value as well.
+#[test]
+fn the_command_is_found_wherever_its_name_occurs() {
+    let scene = Scene::replayed();
+    fs::write(scene.path().join("small.mlir"), SMALL).unwrap();
+    let small = "small.mlir";
+    let as_value = scene.run(&["--cache-dir", "compile", "signature", small]);
+    assert_eq!(as_value.code(), 0, "{}", as_value.stderr());
+    assert!(
+        as_value.stdout().starts_with("small"),
+        "{}",
+        as_value.stdout()
+    );
+    let behind = scene.run(&["signature", small, "--cache-dir", "doctor"]);
+    assert_eq!(behind.stdout(), as_value.stdout());
+    let only_value = scene.run(&["--cache-dir", "compile"]);
+    assert_eq!(only_value.code(), 2);
+    assert!(
+        only_value.stderr().contains("Usage: npu-build"),
+        "{}",
+        only_value.stderr()
+    );
+    let twice = scene.run(&["compile", "signature"]);
+    assert!(twice.stderr().contains("signature"), "{}", twice.stderr());
+    let unknown = scene.run(&["compil", "signature", small]);
+    assert_eq!(unknown.code(), 2);
+    assert!(
+        unknown.stderr().contains("similar subcommands"),
+        "{}",
+        unknown.stderr()
+    );
+    // All commands are listed, whichever is named.
+    let help = scene.run(&["--help", "compile"]);
+    assert!(help.stdout().contains("doctor"), "{}", help.stdout());
+    let help = scene.run(&["help", "compile"]);
+    assert!(help.stdout().contains("--out-dir"), "{}", help.stdout());
+}
+
+/// Devices are opened by a program that lies beside npu-build.
+#[test]
+fn npu_build_alone_opens_no_device_and_says_so() {
+    let scene = Scene::replayed();
+    let kernel = scene.kernel("vecadd.mlir");
+    let alone = scene.path().join("alone");
+    fs::create_dir(&alone).unwrap();
+    let program = alone.join("npu-build");
+    let status = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_npu-build"))
+        .arg(&program)
+        .status();
+    assert!(status.unwrap().success());
+    let run = |arguments: &[&str]| {
+        let mut command = scene.npu_build();
+        let environment: Vec<_> = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+            .collect();
+        command = Command::new(&program);
+        command
+            .env_clear()
+            .envs(environment)
+            .current_dir(scene.path());
+        Outcome(command.args(arguments).output().unwrap())
+    };
+    let kernel = kernel.to_str().unwrap();
+    let compiled = run(&["compile", kernel, "--target", "cpu"]);
+    assert_eq!(compiled.code(), 0, "{}", compiled.stderr());
+    for command in [
+        &["doctor"][..],
+        &["run", kernel, "--target", "cpu"],
+        &["bench", kernel, "--target", "cpu"],
+    ] {
+        let refused = run(command);
+        assert_eq!(refused.code(), 3, "{}", refused.stderr());
+        for word in [
+            "alone/npu-build-device",
+            "can't be started",
+            "cargo install",
+        ] {
+            assert!(refused.stderr().contains(word), "{}", refused.stderr());
+        }
+        let refused = run(&[command, &["--message-format", "json"]].concat());
+        assert!(
+            refused.stdout().contains("\"code\":3"),
+            "{}",
+            refused.stdout()
+        );
+    }
+}

@@ -1,10 +1,13 @@
 //! What the command line may say.
 
+use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum,
+};
 use npu_build::config::{LaunchGrid, Layer, Package, parse_jobs, parse_timeout};
 use npu_build::kernel::Target;
 use npu_build::step::cpu::March;
@@ -29,6 +32,27 @@ pub struct Arguments {
     pub global: Global,
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Arguments {
+    /// What this process was called with.
+    pub fn of_process() -> Result<Self, clap::Error> {
+        Self::of_one_command().map_or_else(Self::try_parse, Ok)
+    }
+
+    /// The same if it can be understood when there is just the one command whose name comes first.
+    /// The options of every command are copied into each that there is: in a hit that takes longer
+    /// than the look-up.
+    fn of_one_command() -> Option<Self> {
+        let words = || env::args_os();
+        let all = Self::command();
+        let named = words()
+            .skip(1)
+            .find_map(|word| all.find_subcommand(word).cloned())?;
+        let alone = clap::Command::new("npu-build").subcommand(named);
+        let mut alone = Global::augment_args(alone);
+        Self::from_arg_matches(&alone.try_get_matches_from_mut(words()).ok()?).ok()
+    }
 }
 
 /// Options of every command.

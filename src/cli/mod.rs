@@ -6,6 +6,7 @@
 mod args;
 mod cache;
 mod compile;
+mod device;
 mod doctor;
 mod explain;
 mod hsaco;
@@ -19,7 +20,7 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 use npu_build::config::{ConfigError, Environment, Settings};
 use npu_build::interrupt::Interrupt;
 use npu_build::plan::{BuildError, Session};
@@ -120,7 +121,7 @@ impl Failure {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::of_process() {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are results; clap knows which stream is whose.
@@ -172,15 +173,19 @@ fn wants_json(mut words: impl Iterator<Item = OsString>) -> bool {
 fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
     let global = &arguments.global;
     match &arguments.command {
+        // What one of the two programs does not do is not linked into it.
+        Command::Run(command) if crate::OPENS_DEVICES => run::run(global, command, terminal),
+        Command::Bench(command) if crate::OPENS_DEVICES => run::bench(global, command, terminal),
+        Command::Doctor if crate::OPENS_DEVICES => doctor::run(global, terminal),
+        Command::Run(_) | Command::Bench(_) | Command::Doctor => {
+            Err(device::become_device_program())
+        }
         Command::Compile(command) => compile::compile(global, command, terminal),
         Command::Build(command) => compile::build(global, command, terminal),
-        Command::Run(command) => run::run(global, command, terminal),
-        Command::Bench(command) => run::bench(global, command, terminal),
         Command::Signature(command) => inspect::signature(global, command, terminal),
         Command::Key(command) => inspect::key(global, command, terminal),
         Command::Explain(command) => explain::explain(global, command, terminal),
         Command::Cache { command } => cache::run(global, command, terminal),
-        Command::Doctor => doctor::run(global, terminal),
         Command::Hsaco { command } => hsaco::run(command, terminal),
         Command::Shim(command) => shim::run(global, command, terminal),
         Command::Completions { shell } => {
