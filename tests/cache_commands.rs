@@ -640,3 +640,30 @@ fn each_subcommand_has_examples() {
             .contains("Examples:")
     );
 }
+
+/// A path that is misspelt is noticed, and nothing is made there.
+#[test]
+fn commands_that_look_at_a_cache_make_none() {
+    let scene = Scene::replayed();
+    let absent = scene.path().join("absent/cache");
+    let place = absent.to_str().unwrap();
+    for (arguments, code) in [
+        (&["cache", "dir"][..], 0),
+        (&["cache", "list"], 0),
+        (&["cache", "stats"], 0),
+        (&["cache", "stats", "--json"], 0),
+        (&["cache", "verify"], 0),
+        (&["cache", "verify", "--repair"], 0),
+        (&["cache", "gc"], 0),
+        (&["cache", "gc", "--dry-run"], 0),
+        (&["cache", "clear"], 0),
+        (&["cache", "clear", "--all"], 0),
+        (&["cache", "show", "abcd"], 2),
+    ] {
+        let outcome = scene.run(&[arguments, &["--cache-dir", place]].concat());
+        assert_eq!(outcome.code(), code, "{arguments:?}: {}", outcome.stderr());
+        let told = format!("there is no cache at {place} yet");
+        assert!(outcome.stderr().contains(&told), "{}", outcome.stderr());
+        assert!(!absent.parent().unwrap().exists(), "{arguments:?}");
+    }
+}

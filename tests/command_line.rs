@@ -333,3 +333,30 @@ fn npu_build_alone_opens_no_device_and_says_so() {
         );
     }
 }
+
+#[test]
+fn json_is_short_for_the_message_format() {
+    let scene = Scene::replayed();
+    fs::write(scene.path().join("small.mlir"), SMALL).unwrap();
+    let long = scene.run(&["signature", "small.mlir", "--message-format", "json"]);
+    assert!(long.stdout().starts_with('{'), "{}", long.stdout());
+    for short in [
+        &["--json", "signature", "small.mlir"],
+        &["signature", "small.mlir", "--json"],
+    ] {
+        assert_eq!(scene.run(short).stdout(), long.stdout());
+    }
+    let refused = scene.run(&["signature", "--json", "--nonsense"]);
+    assert!(
+        refused.stdout().contains("\"code\":2"),
+        "{}",
+        refused.stdout()
+    );
+    let both = scene.run(&[
+        "signature",
+        "small.mlir",
+        "--json",
+        "--message-format=human",
+    ]);
+    assert_eq!(both.code(), 2, "{}", both.stdout());
+}

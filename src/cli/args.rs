@@ -73,6 +73,14 @@ pub struct Global {
     /// How results are written to standard output
     #[arg(long, global = true, value_enum, default_value_t = Format::Human, value_name = "FORMAT", help_heading = "Output")]
     pub message_format: Format,
+    /// The same as --message-format json
+    #[arg(
+        long,
+        global = true,
+        conflicts_with = "message_format",
+        help_heading = "Output"
+    )]
+    pub json: bool,
     /// The cache directory [default: $XDG_CACHE_HOME/npu-build or ~/.cache/npu-build]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Cache")]
     pub cache_dir: Option<PathBuf>,
@@ -153,7 +161,7 @@ pub enum Command {
         npu-build compile matmul.mlir --target npu2 --runtime hsa --grid 4,4 --transform tile.mlir\n  \
         npu-build compile scale.mlir --target cpu,npu2 --runtime xrt,hsa --grid 4    # one launcher\n  \
         npu-build compile aie.mlir -- --dynamic-objFifos\n  \
-        npu-build compile k.mlir --target cpu --message-format json | jq -r .artifact.path\n\n\
+        npu-build compile k.mlir --target cpu --json | jq -r .artifact.path\n\n\
         Standard output lists the artifact and the launcher of each kernel: where they are in the\n\
         cache, or with --out-dir where they were written.")]
     Compile(CompileCommand),
@@ -182,7 +190,7 @@ pub enum Command {
     /// Say whether a kernel is in the cache, and if not, what has changed since it was
     #[command(after_help = "Examples:\n  \
         npu-build explain vecadd.mlir --target cpu\n  \
-        npu-build explain vecadd.mlir --target cpu --message-format json | jq -r .reason\n\n\
+        npu-build explain vecadd.mlir --target cpu --json | jq -r .reason\n\n\
         Each step is told up to the first one that would be carried out: the later ones are made from\n\
         what it makes. `compile -v` tells the same reason for every step that it carries out.")]
     Explain(KernelCommand),

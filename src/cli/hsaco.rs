@@ -137,9 +137,6 @@ pub struct DumpCommand {
     /// The hsaco
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The same as --message-format json
-    #[arg(long)]
-    json: bool,
     /// The device that would load it, e.g. aie2p:8 [default: both, with all their columns]
     #[arg(long = "agent", value_name = "ARCH[:COLUMNS]", value_parser = parse_agent)]
     agents: Vec<Agent>,
@@ -219,7 +216,7 @@ fn dump(command: &DumpCommand, terminal: &Terminal) -> Result<(), Failure> {
     };
     let dump = Dump::of(&bytes, agents);
     let errors = dump.errors();
-    if command.json || terminal.json {
+    if terminal.json {
         terminal.result_json(&dump)?;
     } else {
         terminal.result_bytes(dump.text().as_bytes())?;

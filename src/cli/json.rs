@@ -1,4 +1,4 @@
-//! The objects that `--message-format json` prints. Names and meanings are an interface.
+//! The objects that `--json` prints. Names and meanings are an interface.
 
 use std::path::PathBuf;
 

@@ -161,7 +161,8 @@ pub fn main() -> ExitCode {
 /// Whether a command line that can't be understood asks for JSON all the same.
 fn wants_json(mut words: impl Iterator<Item = OsString>) -> bool {
     while let Some(word) = words.next() {
-        if word == "--message-format=json"
+        if word == "--json"
+            || word == "--message-format=json"
             || word == "--message-format" && words.next().is_some_and(|value| value == "json")
         {
             return true;

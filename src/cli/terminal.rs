@@ -38,7 +38,7 @@ impl Terminal {
         Self {
             quiet: global.quiet,
             verbose: global.verbose,
-            json: global.message_format == Format::Json,
+            json: global.json || global.message_format == Format::Json,
             colour: !plain && io::stderr().is_terminal(),
             announced: Mutex::default(),
         }

@@ -180,6 +180,20 @@ impl Store {
             )));
             error.to_string()
         });
+        Ok(Self::in_directory(layout, sharing, read_only))
+    }
+
+    /// Opens the cache directory `root` if there is one; makes nothing.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_existing(root: &Path, sharing: Sharing) -> Result<Option<Self>, OpenError> {
+        let layout = Layout::new(root.to_owned());
+        let is_there = open::open_existing(&layout, sharing)?;
+        Ok(is_there.then(|| Self::in_directory(layout, sharing, None)))
+    }
+
+    fn in_directory(layout: Layout, sharing: Sharing, read_only: Option<String>) -> Self {
         let statistics = Statistics::new(layout.statistics(), sharing);
         let cache = Cache {
             statistics: read_only.is_none().then_some(statistics),
@@ -188,7 +202,7 @@ impl Store {
             read_only,
             temporary: None,
         };
-        Ok(Self { cache: Some(cache) })
+        Self { cache: Some(cache) }
     }
 
     /// A new cache in the system's temporary directory; it lives as long as the store and the

@@ -86,42 +86,66 @@ impl Sharing {
 /// only be read, if so.
 pub fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, OpenError> {
     let root = layout.root();
-    let metadata = match fs::metadata(root) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            if let Ok(target) = fs::read_link(root) {
-                return Err(OpenError::Dangling {
-                    path: root.to_owned(),
-                    target,
-                });
-            }
-            if let Err(error) = make(root, sharing, true) {
-                return unwritable(root, error);
-            }
-            fs::metadata(root).map_err(|source| io_error(root, source))?
+    if !is_there(layout, sharing)? {
+        if let Err(error) = make(root, sharing, true) {
+            return unwritable(root, error);
         }
-        Err(error) if error.kind() == ErrorKind::NotADirectory => {
-            return Err(OpenError::NotADirectory(root.to_owned()));
+        if !is_there(layout, sharing)? {
+            return Err(io_error(root, ErrorKind::NotFound.into()));
         }
-        Err(source) => return Err(io_error(root, source)),
-    };
-    if !metadata.is_dir() {
-        return Err(OpenError::NotADirectory(root.to_owned()));
     }
-    check_trust(root, &metadata, sharing)?;
     // On a hit everything is there, and this one look is all it costs.
-    match fs::symlink_metadata(layout.version()) {
-        Ok(metadata) if !metadata.is_dir() => {
-            Err(OpenError::NotADirectory(layout.version().to_owned()))
-        }
-        Ok(metadata) => {
-            check_trust(layout.version(), &metadata, sharing)?;
-            Ok(None)
-        }
-        Err(_) => {
+    match check_version(layout, sharing)? {
+        true => Ok(None),
+        false => {
             populate(layout, sharing).map_or_else(|error| unwritable(root, error), |()| Ok(None))
         }
     }
+}
+
+/// Checks `layout`'s directory as it is. The result says whether there is one.
+pub fn open_existing(layout: &Layout, sharing: Sharing) -> Result<bool, OpenError> {
+    let is_there = is_there(layout, sharing)?;
+    if is_there {
+        check_version(layout, sharing)?;
+    }
+    Ok(is_there)
+}
+
+/// Whether there is a cache directory, which then can be trusted.
+fn is_there(layout: &Layout, sharing: Sharing) -> Result<bool, OpenError> {
+    let root = layout.root();
+    match fs::metadata(root) {
+        Ok(metadata) if metadata.is_dir() => {
+            check_trust(root, &metadata, sharing)?;
+            Ok(true)
+        }
+        Ok(_) => Err(OpenError::NotADirectory(root.to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(root) {
+            Ok(target) => Err(OpenError::Dangling {
+                path: root.to_owned(),
+                target,
+            }),
+            Err(_) => Ok(false),
+        },
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            Err(OpenError::NotADirectory(root.to_owned()))
+        }
+        Err(source) => Err(io_error(root, source)),
+    }
+}
+
+/// Whether there is a directory of this schema version in it, which then can be trusted.
+fn check_version(layout: &Layout, sharing: Sharing) -> Result<bool, OpenError> {
+    let version = layout.version();
+    let Ok(metadata) = fs::symlink_metadata(version) else {
+        return Ok(false);
+    };
+    if !metadata.is_dir() {
+        return Err(OpenError::NotADirectory(version.to_owned()));
+    }
+    check_trust(version, &metadata, sharing)?;
+    Ok(true)
 }
 
 /// Whether a cache directory may be read that somebody else keeps. The result says why there is

@@ -15,14 +15,14 @@ pub enum CacheCommand {
         npu-build cache list --sort size\n  \
         npu-build cache list --kernel softmax --target cpu\n  \
         npu-build cache list --unused-for 30d\n  \
-        npu-build cache list --message-format json | jq -r 'select(.hits == 0) | .key'\n\n\
+        npu-build cache list --json | jq -r 'select(.hits == 0) | .key'\n\n\
         An entry serves every runtime that can launch it, so it has a target and no runtime.\n\
         Without --sort entries are listed as they are found, in the order of their keys.")]
     List(ListCommand),
     /// Show all that is known of one entry: material, tools, artifacts, durations, log
     #[command(after_help = "Examples:\n  \
         npu-build cache show 66feb5\n  \
-        npu-build cache show 66feb5 --message-format json | jq '.manifest.record.material'")]
+        npu-build cache show 66feb5 --json | jq '.manifest.record.material'")]
     Show {
         /// The first digits of its key, at least 4
         key: String,
@@ -62,7 +62,7 @@ pub enum CacheCommand {
         npu-build cache stats\n  \
         npu-build cache stats -v                       # and the last misses, each with its reason\n  \
         npu-build cache stats --reset\n  \
-        npu-build cache stats --message-format json | jq .causes")]
+        npu-build cache stats --json | jq .causes")]
     Stats {
         /// Begin to count anew, after showing what there was
         #[arg(long)]

@@ -8,38 +8,53 @@ mod stats;
 use std::num::NonZero;
 use std::path::PathBuf;
 
-use npu_build::config::CacheChoices;
+use npu_build::config::{CacheChoices, CachePlace};
 use npu_build::interrupt::Interrupt;
-use npu_build::plan::Session;
+use npu_build::plan::{BuildError, Session};
 use npu_build::store::{Bounds, Problem, Selection, Store};
 use serde::Serialize;
 
 use super::args::Global;
 use super::terminal::{Terminal, Tone};
-use super::{Failure, session, settings};
+use super::{Failure, settings};
 use args::{CacheCommand, ClearCommand, GcCommand};
 
 /// Exit code of a verification that found something.
 const UNSOUND: u8 = 1;
 
 pub fn run(global: &Global, command: &CacheCommand, terminal: &Terminal) -> Result<(), Failure> {
-    let session = session(settings(global)?, terminal)?;
-    let store = session.store();
-    let Some(layout) = store.layout() else {
-        return Err(Failure::bad_input(
-            "there is no cache: --no-cache, NPU_BUILD_NO_CACHE or cache.enabled turns it off",
-        ));
+    let settings = settings(global)?;
+    let root = match &settings.cache {
+        CachePlace::Directory(root) => root,
+        CachePlace::Disabled => {
+            return Err(Failure::bad_input(
+                "there is no cache: --no-cache, NPU_BUILD_NO_CACHE or cache.enabled turns it off",
+            ));
+        }
+        CachePlace::Unknown => {
+            return Err(Failure::bad_input(
+                "there is no cache: neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; \
+                 name its directory with --cache-dir",
+            ));
+        }
     };
+    let opened = Store::open_existing(root, settings.sharing).map_err(BuildError::from)?;
+    let store = &opened.unwrap_or_else(|| {
+        let message = format!("there is no cache at {} yet", root.display());
+        terminal.status("note", Tone::Note, &message);
+        Store::disabled()
+    });
+    let interrupt = &Interrupt::on_signals();
     match command {
-        CacheCommand::Dir => Ok(terminal.result_path(layout.root())?),
+        CacheCommand::Dir => Ok(terminal.result_path(root)?),
         CacheCommand::List(command) => list::list(store, command, terminal),
         CacheCommand::Show { key } => show::show(store, key, terminal),
         CacheCommand::Verify { repair, jobs } => {
             let jobs = jobs.map_or_else(cores, |jobs| usize::try_from(jobs).unwrap_or(1));
-            verify(store, *repair, jobs, session.interrupt(), terminal)
+            verify(store, *repair, jobs, interrupt, terminal)
         }
-        CacheCommand::Gc(command) => gc(&session, command, terminal),
-        CacheCommand::Clear(command) => clear(store, command, session.interrupt(), terminal),
+        CacheCommand::Gc(command) => gc(store, command, settings.cache_bounds, interrupt, terminal),
+        CacheCommand::Clear(command) => clear(store, command, interrupt, terminal),
         CacheCommand::Stats { reset } => stats::stats(store, *reset, terminal),
     }
 }
@@ -117,7 +132,13 @@ fn verify(
     Err(Failure::Printed(UNSOUND))
 }
 
-fn gc(session: &Session, command: &GcCommand, terminal: &Terminal) -> Result<(), Failure> {
+fn gc(
+    store: &Store,
+    command: &GcCommand,
+    set: Bounds,
+    interrupt: &Interrupt,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Summary {
         dry_run: bool,
@@ -127,7 +148,6 @@ fn gc(session: &Session, command: &GcCommand, terminal: &Terminal) -> Result<(),
         entries_left: u64,
         bytes_left: u64,
     }
-    let set = session.settings().cache_bounds;
     let given = CacheChoices {
         max_size: command.max_size,
         max_age: command.max_age,
@@ -143,8 +163,7 @@ fn gc(session: &Session, command: &GcCommand, terminal: &Terminal) -> Result<(),
             .map_or(set.entries, |_| given_bounds.entries),
     };
     let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
-    let store = session.store();
-    let cleaned = store.clean(bounds, command.dry_run, session.interrupt(), &observe)?;
+    let cleaned = store.clean(bounds, command.dry_run, interrupt, &observe)?;
     if terminal.json {
         terminal.result_json(&Summary {
             dry_run: command.dry_run,

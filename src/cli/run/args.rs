@@ -32,7 +32,7 @@ Examples:
       --expect out=@ref.npy --rtol 1e-5
   npu-build run step.mlir --target cpu --arg state=@start.npy --arg state=inout \\
       --launches 1000 --chain
-  npu-build run k.mlir --target cpu ... --message-format json | jq .arguments
+  npu-build run k.mlir --target cpu ... --json | jq .arguments
 
 Standard output has the arguments as the launches leave them. If one of them is not what --expect
 says, the exit code is 1, and the message tells where and by how much they differ.";
@@ -41,7 +41,7 @@ pub const BENCH_HELP: &str = "Examples:
   npu-build bench vecadd.mlir --target cpu --grid 10 --arg x=random:10007 --arg y=random:10007 \\
       --arg out=zeros:10007 --arg n=10007
   npu-build bench k.mlir --target npu2 --runtime xrt ... --time 5s
-  npu-build bench k.mlir --target cpu ... --message-format json | jq .buffers.median_ns
+  npu-build bench k.mlir --target cpu ... --json | jq .buffers.median_ns
 
 Values of arguments are those of `npu-build run`. Measured are launches with slices, which are
 copied to an NPU and back; with buffers, which are where the device reaches them; and, for each of
