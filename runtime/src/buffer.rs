@@ -218,3 +218,67 @@ impl<T: Element> fmt::Debug for Shared<'_, T> {
         write!(f, "Shared of {} {}", self.len, T::PRIMITIVE.name())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn is_ordinary_memory<T: Element + Copy + PartialEq + fmt::Debug>(zero: T, one: T) {
+        for len in [0, 1, 3, 64, 1001] {
+            let mut buffer = Buffer::<T>::zeroed(len).unwrap();
+            assert_eq!(buffer.len(), len);
+            assert_eq!(buffer.as_ptr().addr() % ALIGNMENT.get(), 0);
+            assert!(buffer.iter().all(|&element| element == zero));
+            buffer.fill(one);
+            assert!(buffer.iter().all(|&element| element == one));
+        }
+    }
+
+    #[test]
+    fn buffers_of_all_elements_are_ordinary_memory() {
+        is_ordinary_memory(0_u8, 1);
+        is_ordinary_memory(0_i16, -1);
+        is_ordinary_memory(0.0_f32, 1.5);
+        is_ordinary_memory(0_i64, i64::MIN);
+        is_ordinary_memory(0.0_f64, -0.5);
+    }
+
+    #[test]
+    fn more_than_can_be_addressed_is_refused() {
+        for len in [usize::MAX, usize::MAX / 8, isize::MAX as usize / 8 + 1] {
+            let refused = Buffer::<f64>::zeroed(len);
+            assert!(matches!(refused, Err(Error::Allocation { .. })), "{len}");
+        }
+    }
+
+    #[test]
+    fn what_launches_write_to_a_shared_buffer_is_in_the_buffer() {
+        let mut buffer = Buffer::<i32>::zeroed(100).unwrap();
+        buffer[0] = 1;
+        let shared = buffer.share();
+        let again = shared;
+        // As launches do: one writes what another reads.
+        for at in 1..shared.len() {
+            // SAFETY: both lead to the same 100 elements, and no slice of them exists.
+            unsafe {
+                let before = shared.start().add(at - 1).read();
+                again.start().add(at).write(before + 1);
+            }
+        }
+        assert_eq!(buffer.iter().sum::<i32>(), 5050);
+    }
+
+    #[test]
+    fn a_buffer_may_be_dropped_by_another_thread_than_its_maker() {
+        let mut buffer = Buffer::<u16>::zeroed(10).unwrap();
+        thread::scope(|scope| {
+            for part in buffer.chunks_mut(5) {
+                scope.spawn(|| part.fill(7));
+            }
+        });
+        let sum = thread::spawn(move || buffer.iter().sum::<u16>()).join();
+        assert_eq!(sum.unwrap(), 70);
+    }
+}
