@@ -477,6 +477,7 @@ fn what_nobody_needs_any_more_is_cleaned_up() {
     let kept = [
         make("v1/failures/bbbb.log", 10),
         make("v1/tools/.tmpfedcba", 0),
+        make("v1/entries/young", 0),
         make("v1/kernels/aa/cccc", 10),
         directory("v1/quarantine/new-abcdef", 6),
         directory("v1/work/build-fedcba", 0),
@@ -487,8 +488,14 @@ fn what_nobody_needs_any_more_is_cleaned_up() {
     let key = scene.run(&["key", "one.mlir", "--target", "cpu"]).stdout();
     let lock = v1.join("locks").join(&key[..2]).join(key[2..].trim());
     assert!(lock.exists());
+    let mut dry = json(&scene, &["cache", "gc", "--dry-run"]).remove(0);
+    for path in &gone {
+        assert!(path.exists(), "{} is gone", path.display());
+    }
     let told = &json(&scene, &["cache", "gc"])[0];
     assert_eq!(told["leftovers"], gone.len(), "{told}");
+    dry["dry_run"] = false.into();
+    assert_eq!(&dry, told);
     for path in gone {
         assert!(!path.exists(), "{} is still there", path.display());
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::lock::{self, Lock, LockError, LockEvent, Mode};
 use super::survey::{self, Place};
-use super::sweep::{is_older, old_versions};
+use super::sweep::is_older;
 use super::{Cache, Event, Observer, Store, open};
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
@@ -157,6 +157,11 @@ impl Store {
 /// An entry, and when it was last used: in this order, the oldest use first.
 type Aged = (u64, u64, Digest);
 
+/// The keys of entries, short.
+fn numbers(entries: &[Aged]) -> HashSet<u64> {
+    entries.iter().map(|(.., key)| key.number()).collect()
+}
+
 /// All entries, and what else is beside them.
 #[derive(Default)]
 struct Survey {
@@ -236,17 +241,18 @@ impl Survey {
 
     fn preview(&self, cache: &Cache, bounds: Bounds) -> Cleaned {
         let surplus = self.surplus(bounds, bounds);
-        let bytes: u64 = self.entries[..surplus]
-            .iter()
-            .map(|(_, bytes, _)| bytes)
-            .sum();
-        let leftovers = self.doomed.len() + self.strays.len() + old_versions(cache).len();
+        let (doomed, kept) = self.entries.split_at(surplus);
+        let bytes: u64 = doomed.iter().map(|(_, bytes, _)| bytes).sum();
+        let entries = doomed.len() as u64;
+        let leftovers = self.doomed.len() + cache.leftovers(&self.strays).len();
+        // An entry's lock goes with it.
+        let locks = cache.count_unneeded_locks(&numbers(kept));
         Cleaned {
-            entries: surplus as u64,
+            entries,
             bytes,
-            entries_left: (self.entries.len() - surplus) as u64,
+            entries_left: kept.len() as u64,
             bytes_left: self.bytes - bytes,
-            leftovers: leftovers as u64,
+            leftovers: leftovers as u64 + locks.saturating_sub(entries),
         }
     }
 }
@@ -308,7 +314,7 @@ impl Cache {
             .iter()
             .map(|key| self.sweep_doomed(key))
             .sum::<u64>();
-        let kept: HashSet<u64> = kept.iter().map(|(.., key)| key.number()).collect();
+        let kept = numbers(kept);
         if let Some(statistics) = &self.statistics {
             // Counts of what is gone are no use; that they stay is no harm.
             let _ = statistics.prune(|key| kept.contains(&key));

@@ -19,40 +19,37 @@ const FORGOTTEN: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 const UNFINISHED: Duration = Duration::from_secs(60 * 60);
 
 impl Cache {
-    /// Deletes what is no entry and of no use any more. What can't be deleted stays.
-    pub(super) fn sweep(&self, strays: &[PathBuf]) -> u64 {
+    /// What is no entry and of no use any more, of `strays` in the directory of entries and elsewhere.
+    pub(super) fn leftovers(&self, strays: &[PathBuf]) -> Vec<PathBuf> {
         let layout = self.layout();
-        let mut swept = area::sweep(&layout.work());
-        let mut delete = |path: &Path| swept += u64::from(delete(path));
-        let old = |path: &Path| is_older(path, UNFINISHED);
-        strays
-            .iter()
-            .filter(|path| old(path))
-            .for_each(|path| delete(path));
-        for path in children(&layout.quarantine()) {
-            if is_older(&path, QUARANTINE) {
-                delete(&path);
-            }
+        let mut leftovers = area::abandoned(&layout.work());
+        let mut add = |paths: Vec<PathBuf>, age| {
+            let old = paths.into_iter().filter(|path| is_older(path, age));
+            leftovers.extend(old);
+        };
+        add(strays.to_vec(), UNFINISHED);
+        add(children(&layout.quarantine()), QUARANTINE);
+        add(children(&layout.failures()), FORGOTTEN);
+        for shard in children(&layout.kernels()) {
+            let (unfinished, kernels) = children(&shard)
+                .into_iter()
+                .partition(|path| is_unfinished(path));
+            add(unfinished, UNFINISHED);
+            add(kernels, FORGOTTEN);
         }
-        for path in children(&layout.failures()) {
-            if is_older(&path, FORGOTTEN) {
-                delete(&path);
-            }
+        for directory in [layout.tools(), layout.statistics()] {
+            let mut replacements = children(&directory);
+            replacements.retain(|path| is_unfinished(path));
+            add(replacements, UNFINISHED);
         }
-        let shards = children(&layout.kernels());
-        let replaced = [layout.tools(), layout.statistics()];
-        for directory in shards.iter().chain(&replaced) {
-            let is_index = directory.starts_with(layout.kernels());
-            for path in children(directory) {
-                let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-                let is_unfinished = name.starts_with(b".tmp") && old(&path);
-                if is_unfinished || is_index && is_older(&path, FORGOTTEN) {
-                    delete(&path);
-                }
-            }
-        }
-        old_versions(self).iter().for_each(|path| delete(path));
-        swept
+        leftovers.extend(old_versions(self));
+        leftovers
+    }
+
+    /// Deletes the [`leftovers`](Self::leftovers). What can't be deleted stays.
+    pub(super) fn sweep(&self, strays: &[PathBuf]) -> u64 {
+        let leftovers = self.leftovers(strays).into_iter();
+        leftovers.filter(|path| delete(path)).count() as u64
     }
 
     /// Deletes what somebody left of this entry who died while deleting it.
@@ -61,31 +58,52 @@ impl Cache {
         u64::from(left.is_some_and(|(_lock, path)| delete(&path)))
     }
 
+    /// How many locks there are of keys without an entry.
+    pub(super) fn count_unneeded_locks(&self, kept: &HashSet<u64>) -> u64 {
+        let shards = children(&self.layout().locks());
+        let locks = shards
+            .iter()
+            .map(|shard| unneeded_locks(shard, kept).len() as u64);
+        locks.sum()
+    }
+
     /// Deletes the locks of keys without an entry, if nobody uses any lock now: who waits for one
     /// holds the root lock.
     pub(super) fn sweep_locks(&self, kept: &HashSet<u64>) -> u64 {
         let Ok(Some(_root)) = lock::try_acquire(&self.layout().root_lock()) else {
             return 0;
         };
-        let unneeded = |path: &Path| {
-            let shard = path.parent().and_then(Path::file_name).unwrap_or_default();
-            let mut hex = shard.to_owned();
-            hex.push(path.file_name().unwrap_or_default());
-            let key = hex.to_str().and_then(|hex| hex.parse::<Digest>().ok());
-            !key.is_some_and(|key| kept.contains(&key.number()))
-        };
         let shards = children(&self.layout().locks());
         let swept = parallel::map(&shards, DELETING, |shard| {
-            let mut locks = children(shard);
-            locks.retain(|path| unneeded(path) && delete(path));
+            let mut locks = unneeded_locks(shard, kept);
+            locks.retain(|path| delete(path));
             locks.len() as u64
         });
         swept.iter().sum()
     }
 }
 
+/// The locks of keys without an entry.
+fn unneeded_locks(shard: &Path, kept: &HashSet<u64>) -> Vec<PathBuf> {
+    let unneeded = |path: &PathBuf| {
+        let mut hex = shard.file_name().unwrap_or_default().to_owned();
+        hex.push(path.file_name().unwrap_or_default());
+        let key = hex.to_str().and_then(|hex| hex.parse::<Digest>().ok());
+        !key.is_some_and(|key| kept.contains(&key.number()))
+    };
+    let mut locks = children(shard);
+    locks.retain(unneeded);
+    locks
+}
+
+/// Whether a file was to be renamed into another's place.
+fn is_unfinished(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(b".tmp")
+}
+
 /// Directories of older schema versions that nobody uses any more.
-pub(super) fn old_versions(cache: &Cache) -> Vec<PathBuf> {
+fn old_versions(cache: &Cache) -> Vec<PathBuf> {
     let is_old = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         let number = name.and_then(|name| name.strip_prefix('v')?.parse::<u32>().ok());
