@@ -278,7 +278,7 @@ fn eight_processes_on_one_cold_kernel_run_each_tool_once() {
         .collect();
     let builder = first_words
         .iter()
-        .position(|line| line == "building: vecadd\n");
+        .position(|line| line == "building: vecadd for cpu\n");
     let builder = children[builder.unwrap()].id();
     let waiting = format!("waiting: for process {builder} on ");
     let waiters = first_words.iter().filter(|line| line.starts_with(&waiting));

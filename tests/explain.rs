@@ -67,7 +67,7 @@ fn a_first_build_and_a_hit_are_explained() {
     let told = explain(&scene, &[]).stdout();
     let lines: Vec<_> = told.lines().collect();
     assert_eq!(lines.len(), 2, "{told}");
-    assert!(lines[0].starts_with("hit: compile of small is in the cache as "));
+    assert!(lines[0].starts_with("hit: compile of small for cpu is in the cache as "));
     assert!(lines[1].starts_with("hit: launcher of small is in the cache as "));
     assert!(!compile(&scene).stderr().contains("why: "));
 }

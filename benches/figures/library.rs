@@ -83,8 +83,9 @@ fn first(scene: &Scene, request: &Request, table: &mut Table) {
         let prepared = prepare.time(|| Prepared::new(request)).unwrap();
         tools.time(|| session.llvm()).unwrap();
         let compile = step
-            .time(|| session.first_step(&prepared, request))
-            .unwrap();
+            .time(|| session.first_steps(request))
+            .unwrap()
+            .remove(0);
         let compile = key.time(|| Keyed::from(compile));
         let ensured = compiled.time(|| ensure(&session, &compile));
         let launcher = plan.time(|| launcher(&prepared, compile.step(), &ensured));
@@ -96,7 +97,7 @@ fn first(scene: &Scene, request: &Request, table: &mut Table) {
         ("  settings and session, before it", open),
         ("  read, scan, canonicalise the MLIR", prepare),
         ("  read the memo, stat the toolchain", tools),
-        ("  plan the compile step, stat again", step),
+        ("  the same again, and the compile step", step),
         ("  its key", key),
         ("  read and digest its entry", compiled),
         ("  plan the launcher step, its key", plan),
@@ -126,7 +127,7 @@ struct Plan {
 impl Plan {
     fn new(session: &Session, request: &Request) -> Self {
         let prepared = Prepared::new(request).unwrap();
-        let compile = session.first_step(&prepared, request).unwrap().into();
+        let compile = session.first_steps(request).unwrap().remove(0).into();
         let compiled = ensure(session, &compile);
         let launcher = launcher(&prepared, compile.step(), &compiled);
         Self { compile, launcher }

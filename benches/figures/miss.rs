@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use npu_build::plan::{Prepared, Session};
+use npu_build::plan::Session;
 use npu_build::step::{self, Step, Work};
 
 use crate::measure::{alternate, run};
@@ -21,8 +21,7 @@ pub fn miss(scene: &Scene, table: &mut Table) {
         return table.missing(FIGURE, reason);
     }
     let session: Session = scene.session();
-    let prepared = Prepared::new(&request).unwrap();
-    let step = session.first_step(&prepared, &request).unwrap();
+    let step = session.first_steps(&request).unwrap().remove(0);
     let by_hand = scene.path().join("by-hand");
     fs::create_dir_all(&by_hand).unwrap();
     for input in &step.inputs {

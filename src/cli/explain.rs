@@ -1,5 +1,6 @@
 //! `npu-build explain`: hit or miss, and why.
 
+use npu_build::step::Kind;
 use npu_build::store::explain::{Difference, Explanation, Nearest, ago};
 use serde::Serialize;
 
@@ -41,6 +42,7 @@ pub fn explain(
 struct Object<'a> {
     step: &'static str,
     kernel: &'a str,
+    target: &'static str,
     key: String,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +75,7 @@ impl<'a> Object<'a> {
         Self {
             step: explanation.kind.name(),
             kernel: &explanation.subject,
+            target: explanation.target,
             key: explanation.key.to_string(),
             outcome: if miss.is_some() { "miss" } else { "hit" },
             cause: miss.map(|miss| miss.cause.name()),
@@ -102,11 +105,16 @@ impl<'a> NearestObject<'a> {
 
 fn lines(explanation: &Explanation) -> Vec<String> {
     let (step, kernel) = (explanation.kind, &explanation.subject);
+    let what = match step {
+        // It has the images of all targets.
+        Kind::Launcher => format!("{step} of {kernel}"),
+        _ => format!("{step} of {kernel} for {}", explanation.target),
+    };
     let key = explanation.key.short();
     let Some(miss) = &explanation.miss else {
-        return vec![format!("hit: {step} of {kernel} is in the cache as {key}")];
+        return vec![format!("hit: {what} is in the cache as {key}")];
     };
-    let mut lines = vec![format!("miss: {step} of {kernel}: {}", miss.reason)];
+    let mut lines = vec![format!("miss: {what}: {}", miss.reason)];
     if let Some(nearest) = &explanation.nearest {
         lines.push(format!(
             "  compared with {}, made {}:",

@@ -1,7 +1,7 @@
 //! `npu-build signature` and `npu-build key`: what is known without compiling.
 
 use npu_build::kernel::Level;
-use npu_build::plan::{Prepared, Understood};
+use npu_build::plan::Understood;
 use npu_build::step::material::Material;
 use npu_runtime::{Kind, Parameter, Shape, Signature};
 use serde::Serialize;
@@ -122,26 +122,35 @@ pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Res
         false,
     );
     let session = session(settings, terminal)?;
-    let prepared = Prepared::new(&request)?;
-    let step = session.first_step(&prepared, &request)?;
-    let material = step.material();
-    if terminal.json {
-        #[derive(Serialize)]
-        struct Keyed<'a> {
-            key: String,
-            step: &'static str,
-            material: &'a Material,
+    let steps = session.first_steps(&request)?;
+    for step in &steps {
+        let material = step.material();
+        if terminal.json {
+            #[derive(Serialize)]
+            struct Keyed<'a> {
+                key: String,
+                step: &'static str,
+                target: &'static str,
+                material: &'a Material,
+            }
+            terminal.result_json(&Keyed {
+                key: material.key().to_string(),
+                step: step.kind.name(),
+                target: step.target,
+                material: &material,
+            })?;
+            continue;
         }
-        return Ok(terminal.result_json(&Keyed {
-            key: material.key().to_string(),
-            step: step.kind.name(),
-            material: &material,
-        })?);
-    }
-    terminal.result(&material.key().to_string())?;
-    if terminal.is_verbose() {
-        for field in material.fields() {
-            terminal.result(&format!("  {field}"))?;
+        // A script takes the one key as it is.
+        let key = material.key().to_string();
+        match steps.len() {
+            1 => terminal.result(&key)?,
+            _ => terminal.result(&format!("{key}  {} for {}", step.kind, step.target))?,
+        }
+        if terminal.is_verbose() {
+            for field in material.fields() {
+                terminal.result(&format!("  {field}"))?;
+            }
         }
     }
     Ok(())

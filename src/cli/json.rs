@@ -47,6 +47,7 @@ pub struct File {
 #[derive(Serialize)]
 struct Step<'a> {
     step: &'static str,
+    target: &'static str,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
@@ -126,6 +127,7 @@ impl<'a> Step<'a> {
     fn new(step: &'a Ensured) -> Self {
         Self {
             step: step.kind.name(),
+            target: step.target,
             outcome: step.outcome.name(),
             reason: reason(step),
             key: step.key.to_string(),

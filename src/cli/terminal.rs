@@ -20,7 +20,7 @@ pub struct Terminal {
     pub json: bool,
     colour: bool,
     /// Which builds have been announced.
-    announced: Mutex<HashSet<(String, Kind)>>,
+    announced: Mutex<HashSet<(String, Kind, &'static str)>>,
 }
 
 /// What a word at the start of a line means.
@@ -115,17 +115,18 @@ impl Terminal {
             Event::Running {
                 subject,
                 kind,
+                target,
                 invocation,
             } => {
                 let news = (self.announced.lock().unwrap_or_else(PoisonError::into_inner))
-                    .insert(((*subject).to_owned(), *kind));
+                    .insert(((*subject).to_owned(), *kind, *target));
                 if news {
                     let doing = match kind {
                         Kind::Lower => "lowering",
                         Kind::Pack => "packing",
                         _ => "building",
                     };
-                    self.status(doing, Tone::Note, subject);
+                    self.status(doing, Tone::Note, &format!("{subject} for {target}"));
                 }
                 self.detail("running", &invocation.shell());
             }

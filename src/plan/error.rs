@@ -117,6 +117,12 @@ pub enum KernelError {
          xclbin, whose columns it needs; use --format auto"
     )]
     PdiForHsa,
+    /// A PDI beside something that a launcher can load.
+    #[error(
+        "--format pdi is for one target and runtime at a time: a PDI alone can't be launched, so \
+         that no launcher has it"
+    )]
+    PdiAmongOthers,
     /// Variants that don't fit into one launcher.
     #[error("its targets give it different signatures, so that no launcher has them all")]
     OtherSignature,

@@ -12,6 +12,7 @@ mod prepared;
 mod remembered;
 mod request;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -164,15 +165,17 @@ impl Session {
         |program: &Path, arguments: &[&str]| self.runner.probe(program, arguments)
     }
 
-    /// The first step that `request` needs, ready to be keyed or run.
+    /// The first step of a kernel for each of its targets and runtimes, not yet carried out.
     ///
     /// # Errors
-    /// When there is no toolchain for the target, or it can't take the kernel.
-    pub fn first_step(&self, prepared: &Prepared, request: &Request) -> Result<Step, BuildError> {
-        match self.route(prepared, request)? {
-            Route::Cpu(cpu) => Ok(cpu.compile.step().clone()),
-            Route::Npu(npu) => npu.first().map_err(|error| error.at(&request.kernel)),
-        }
+    /// When there is no toolchain for a target, or it can't take the kernel.
+    pub fn first_steps(&self, request: &Request) -> Result<Vec<Step>, BuildError> {
+        let first =
+            |variant: Cow<'_, Request>| match self.route(&Prepared::new(&variant)?, &variant)? {
+                Route::Cpu(cpu) => Ok(cpu.compile.step().clone()),
+                Route::Npu(npu) => npu.first().map_err(|error| error.at(&request.kernel)),
+            };
+        variants(request)?.into_iter().map(first).collect()
     }
 
     /// The way that a kernel takes through the steps.
@@ -268,7 +271,7 @@ impl Session {
     ) -> Result<(Arc<Plan>, Vec<BuiltKernel>), BuildError> {
         let mut kernels = Vec::new();
         let mut first = None;
-        for variant in request.variants() {
+        for variant in variants(request)? {
             let plan = self.plan(&variant, observe)?;
             let built = match &plan.route {
                 Route::Cpu(cpu) => cpu.build(&plan.prepared, ensure)?,
@@ -395,6 +398,15 @@ impl Session {
             Route::Npu(npu) => !npu.reads_files() && Arc::ptr_eq(&npu.tools, &self.aie_tools()?),
         })
     }
+}
+
+/// The requests that it is made of, each for one target and runtime.
+fn variants(request: &Request) -> Result<Vec<Cow<'_, Request>>, BuildError> {
+    let variants = request.variants();
+    if variants.len() > 1 && request.format == Some(Package::As(Format::Pdi)) {
+        return Err(KernelError::PdiAmongOthers.at(&request.kernel));
+    }
+    Ok(variants)
 }
 
 /// Adds what another variant of a file made to what the ones before it did.

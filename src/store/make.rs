@@ -229,6 +229,7 @@ impl Job<'_> {
             (self.observe)(Event::Running {
                 subject: &self.step.subject,
                 kind: self.step.kind,
+                target: self.step.target,
                 invocation,
             });
         };

@@ -95,6 +95,8 @@ impl Outcome {
 pub struct Ensured {
     /// The kind of step.
     pub kind: Kind,
+    /// The target that it was made for.
+    pub target: &'static str,
     /// Its key.
     pub key: Digest,
     /// How they were come by.
@@ -130,6 +132,8 @@ pub enum Event<'a> {
         subject: &'a str,
         /// The kind of step.
         kind: Kind,
+        /// The target that it is made for.
+        target: &'static str,
         /// The command line.
         invocation: &'a Invocation,
     },
@@ -328,6 +332,7 @@ impl Store {
         };
         Ok(Ensured {
             kind: step.kind,
+            target: step.target,
             key,
             outcome: made.outcome,
             miss: made.miss,

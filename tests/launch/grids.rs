@@ -42,7 +42,8 @@ fn places([x, y, z]: [i32; 3]) -> Vec<i32> {
 
 #[test]
 fn every_program_of_a_grid_runs_once_and_knows_its_place() {
-    let build = Workshop::new().build(WHERE_AM_I).unwrap();
+    let workshop = Workshop::new();
+    let build = workshop.build(WHERE_AM_I).unwrap();
     for threads in [1, 2, 7] {
         let kernel = load(&build, &cpu().with_threads(threads));
         for (grid, size) in [

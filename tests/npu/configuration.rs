@@ -305,3 +305,51 @@ fn a_section_lists_targets_and_runtimes() {
         scene.refuses("aie.mlir", 2, &["npu-build.toml", words]);
     }
 }
+
+/// Of several targets, every line says which one it is about.
+#[test]
+fn what_is_told_of_several_targets_names_them() {
+    let scene = scene();
+    let several = "k.mlir --target cpu,npu2 --grid 4 --transform root/transform.mlir";
+    let keys = scene.run(&format!("key {several}")).stdout();
+    let lines: Vec<_> = keys.lines().collect();
+    assert!(lines[0].ends_with("  compile for cpu"), "{keys}");
+    assert!(lines[1].ends_with("  lower for npu2"), "{keys}");
+    let json = scene.run(&format!("key {several} --json")).stdout();
+    for (line, json) in lines.iter().zip(json.lines()) {
+        let json: serde_json::Value = serde_json::from_str(json).unwrap();
+        assert!(line.starts_with(json["key"].as_str().unwrap()), "{line}");
+        assert!(line.ends_with(json["target"].as_str().unwrap()), "{line}");
+    }
+    assert_eq!(scene.ran(), NOTHING);
+    let built = scene.run(&format!("compile {several}"));
+    for told in [
+        "building: twice for cpu",
+        "lowering: twice for npu2",
+        "building: twice for npu2",
+    ] {
+        assert!(built.stderr().contains(told), "{}", built.stderr());
+    }
+    let explained = scene.run(&format!("explain {several}")).stdout();
+    let told: Vec<_> = explained
+        .lines()
+        .map(|line| line.split(" is in").next().unwrap())
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "hit: compile of twice for cpu",
+            "hit: lower of twice for npu2",
+            "hit: compile of twice for npu2",
+            "hit: launcher of twice"
+        ]
+    );
+    // Nothing of a PDI would be in the launcher.
+    let refused = scene.run(&format!("compile {several} --format pdi"));
+    assert_eq!(refused.code(), 2, "{}", refused.stderr());
+    assert!(
+        refused
+            .stderr()
+            .contains("one target and runtime at a time")
+    );
+}

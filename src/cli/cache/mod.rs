@@ -105,11 +105,12 @@ fn verify(
             left: checked.left,
         })?;
     }
-    let (entries, size) = (checked.entries, size(checked.bytes));
+    let entries = entries(checked.entries, checked.bytes);
     let message = match checked.problems {
-        0 => format!("{entries} entries, {size}: all is well"),
+        0 => format!("{entries}: all is well"),
         problems => format!(
-            "{entries} entries, {size}: {problems} problems, {} of them repaired",
+            "{entries}: {}, {} repaired",
+            counted(problems, "problem", "problems"),
             problems - checked.left
         ),
     };
@@ -180,12 +181,10 @@ fn gc(
         "deleted"
     };
     let message = format!(
-        "{} entries, {}, and {} leftovers; {} entries, {} stay",
-        cleaned.entries,
-        size(cleaned.bytes),
-        cleaned.leftovers,
-        cleaned.entries_left,
-        size(cleaned.bytes_left)
+        "{}, and {}; {} stay",
+        entries(cleaned.entries, cleaned.bytes),
+        counted(cleaned.leftovers, "leftover", "leftovers"),
+        entries(cleaned.entries_left, cleaned.bytes_left)
     );
     terminal.status(word, Tone::Good, &message);
     Ok(())
@@ -222,7 +221,7 @@ fn clear(
             bytes: cleared.bytes,
         })?;
     }
-    let message = format!("{} entries, {}", cleared.entries, size(cleared.bytes));
+    let message = entries(cleared.entries, cleared.bytes);
     terminal.status("cleared", Tone::Good, &message);
     Ok(())
 }
@@ -234,9 +233,8 @@ pub fn tidy(session: &Session, terminal: &Terminal) {
         Ok(Some(cleaned)) if cleaned.entries > 0 => terminal.detail(
             "deleted",
             &format!(
-                "{} entries, {}, that were not used for the longest time",
-                cleaned.entries,
-                size(cleaned.bytes)
+                "{}, that were not used for the longest time",
+                entries(cleaned.entries, cleaned.bytes)
             ),
         ),
         Ok(_) => {}
@@ -248,6 +246,14 @@ pub fn tidy(session: &Session, terminal: &Terminal) {
 /// One thread for each core.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+fn entries(count: u64, bytes: u64) -> String {
+    format!("{}, {}", counted(count, "entry", "entries"), size(bytes))
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn size(bytes: u64) -> String {

@@ -33,6 +33,8 @@ pub struct Explanation {
     pub kind: Kind,
     /// The kernel.
     pub subject: String,
+    /// The target that the step is made for.
+    pub target: &'static str,
     /// The step's key.
     pub key: Digest,
     /// What there is.
@@ -60,6 +62,7 @@ impl Explanation {
     pub fn ensured(&self) -> Option<Ensured> {
         self.miss.is_none().then(|| Ensured {
             kind: self.kind,
+            target: self.target,
             key: self.key,
             outcome: Outcome::Hit,
             miss: None,
@@ -77,6 +80,7 @@ impl Store {
         let mut explanation = Explanation {
             kind: step.kind,
             subject: step.subject.clone(),
+            target: step.target,
             key,
             artifacts: Vec::new(),
             miss: None,
