@@ -102,6 +102,7 @@ mod image;
 mod kernel;
 mod npu;
 mod plan;
+mod shared_object;
 mod variable;
 mod xrt;
 

@@ -3,7 +3,6 @@
 //! `sys` is the raw ABI, `object` loads what speaks it, `slots` packs arguments, `scratch` lends
 //! memory for a kernel's temporaries, and `schedule` spreads a grid over the threads of `pool`.
 
-pub(crate) mod elf;
 mod object;
 mod pool;
 mod schedule;
@@ -12,7 +11,7 @@ mod slots;
 mod sys;
 
 use crate::plan::Plan;
-use crate::{Arg, ArtifactFault, Error, Grid, Image};
+use crate::{Arg, ArtifactFault, Error, Grid, Image, shared_object};
 use object::Object;
 pub(crate) use object::open as load_library;
 use std::sync::OnceLock;
@@ -45,7 +44,7 @@ impl Device {
 /// # Errors
 /// What is wrong with them.
 pub fn check_cpu_object(bytes: &[u8]) -> Result<(), ArtifactFault> {
-    elf::check(bytes)
+    shared_object::check(bytes)
 }
 
 /// The cores that this process may use, asked once: the answer takes several system calls.

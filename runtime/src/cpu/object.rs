@@ -2,8 +2,8 @@
 //! bytes are loaded once, and what was loaded stays until the process ends.
 
 use super::scratch::{self, Exhausted};
-use super::{elf, sys};
-use crate::{Artifact, ArtifactFault, Error, Grid};
+use super::sys;
+use crate::{Artifact, ArtifactFault, Error, Grid, shared_object};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::HashMap;
@@ -85,7 +85,7 @@ pub(super) fn load(artifact: &Artifact) -> Result<&'static Object, Error> {
         artifact: artifact.to_string().into(),
         fault,
     };
-    elf::check(&bytes).map_err(refused)?;
+    shared_object::check(&bytes).map_err(refused)?;
     let library = open(&bytes).map_err(|source| Error::Load {
         artifact: artifact.to_string().into(),
         source,

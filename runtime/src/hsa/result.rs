@@ -2,9 +2,8 @@
 //! ROCR's own text for it.
 
 use super::sys::{self, Status};
-use crate::cpu::elf;
 use crate::error::{CallError, Candidate, LibraryError};
-use crate::{Error, Runtime, fork};
+use crate::{Error, Runtime, fork, shared_object};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
@@ -91,7 +90,7 @@ impl Rocr {
     /// Loads one library, or says why it can't be used.
     fn open(path: &Path) -> std::result::Result<Self, String> {
         // The loader maps what is not there, and whoever reads it is killed.
-        match elf::is_whole(path) {
+        match shared_object::is_whole(path) {
             Ok(true) => {}
             Ok(false) => return Err("it is cut off: install it anew".to_owned()),
             Err(error) => return Err(error.to_string()),

@@ -2,9 +2,8 @@
 //! with XRT's own text.
 
 use super::{find, sys};
-use crate::cpu::elf;
 use crate::error::{Candidate, LibraryError, XrtError};
-use crate::{Artifact, Error, Runtime, cpu, fork};
+use crate::{Artifact, Error, Runtime, cpu, fork, shared_object};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::MaybeUninit;
@@ -129,7 +128,7 @@ impl Shim {
         let (path, origin) = find::shim();
         let opened = if !path.is_file() {
             Err("there is no such file".into())
-        } else if elf::is_whole(&path).is_ok_and(|whole| !whole) {
+        } else if shared_object::is_whole(&path).is_ok_and(|whole| !whole) {
             Err("it is cut off".into())
         } else {
             // SAFETY: a file of this name, or that the user names, is the shim, whose

@@ -63,7 +63,7 @@ pub(crate) fn is_whole(path: &std::path::Path) -> std::io::Result<bool> {
 
 /// Whether `bytes` are a whole shared object for this host: its headers agree with each other,
 /// and all that they name lies within the file.
-pub(super) fn check(bytes: &[u8]) -> Result<(), ArtifactFault> {
+pub(crate) fn check(bytes: &[u8]) -> Result<(), ArtifactFault> {
     let file = File(bytes);
     if bytes.is_empty() {
         return Err(ArtifactFault::Empty);
