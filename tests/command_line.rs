@@ -290,24 +290,8 @@ fn npu_build_alone_opens_no_device_and_says_so() {
     let alone = scene.path().join("alone");
     fs::create_dir(&alone).unwrap();
     let program = alone.join("npu-build");
-    let status = Command::new("cp")
-        .arg(env!("CARGO_BIN_EXE_npu-build"))
-        .arg(&program)
-        .status();
-    assert!(status.unwrap().success());
-    let run = |arguments: &[&str]| {
-        let mut command = scene.npu_build();
-        let environment: Vec<_> = command
-            .get_envs()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
-            .collect();
-        command = Command::new(&program);
-        command
-            .env_clear()
-            .envs(environment)
-            .current_dir(scene.path());
-        Outcome(command.args(arguments).output().unwrap())
-    };
+    let run =
+        |arguments: &[&str]| Outcome(scene.copied(&program).args(arguments).output().unwrap());
     let kernel = kernel.to_str().unwrap();
     let compiled = run(&["compile", kernel, "--target", "cpu"]);
     assert_eq!(compiled.code(), 0, "{}", compiled.stderr());

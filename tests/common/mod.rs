@@ -243,18 +243,24 @@ impl Scene {
         if user != 0 {
             return command;
         }
-        let program = self.path().join("npu-build");
+        command = self.copied(&self.path().join("npu-build"));
+        command.uid(NOBODY).gid(NOBODY);
+        command
+    }
+
+    /// The program as [`Scene::npu_build`] has it, but a copy of it at `program`, alone.
+    pub fn copied(&self, program: &Path) -> Command {
         if !program.exists() {
             let status = Command::new("cp")
                 .arg(env!("CARGO_BIN_EXE_npu-build"))
-                .arg(&program)
+                .arg(program)
                 .status();
             assert!(status.unwrap().success());
         }
-        let environment = environment(&command);
-        command = Command::new(program);
+        let environment = environment(&self.npu_build());
+        let mut command = Command::new(program);
         command.env_clear().envs(environment);
-        command.current_dir(self.path()).uid(NOBODY).gid(NOBODY);
+        command.current_dir(self.path());
         command
     }
 
