@@ -4,6 +4,8 @@
 //! behind the last argument, or behind what the last one holds, as versions of mlir-aie have it. Only
 //! an argument that the sequence has is memory that a launcher passes, as it passes the others.
 
+use std::borrow::Cow;
+
 use super::aie;
 use super::links::unescape;
 use super::tokens::{Kind, Tokens};
@@ -25,13 +27,13 @@ pub(super) fn escapes(tokens: &Tokens<'_>, body: Option<(usize, usize)>, argumen
     runs_others && (0..tokens.len()).any(is_trace)
 }
 
-fn operation(tokens: &Tokens<'_>, at: usize) -> Option<String> {
+fn operation<'s>(tokens: &Tokens<'s>, at: usize) -> Option<Cow<'s, str>> {
     let (name, is_generic) = aie::operation(tokens, at)?;
-    let name = match is_generic {
-        true => unescape(tokens.text(at)),
-        false => name.to_owned(),
-    };
-    aie::without_dialect(&name).map(str::to_owned)
+    if is_generic {
+        let name = unescape(tokens.text(at));
+        return aie::without_dialect(&name).map(|name| name.to_owned().into());
+    }
+    aie::without_dialect(name).map(Cow::Borrowed)
 }
 
 /// Whether the trace that is configured at a token goes to one of the arguments. What the operation
