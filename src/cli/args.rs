@@ -5,9 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{
-    ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum,
-};
+use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use npu_build::config::{LaunchGrid, Layer, Package, parse_jobs, parse_timeout};
 use npu_build::kernel::Target;
 use npu_build::step::cpu::March;
@@ -37,22 +35,32 @@ pub struct Arguments {
 impl Arguments {
     /// What this process was called with.
     pub fn of_process() -> Result<Self, clap::Error> {
-        Self::of_one_command().map_or_else(Self::try_parse, Ok)
+        let words: Vec<_> = env::args_os().collect();
+        Self::of_one_command(&words).map_or_else(|| Self::try_parse_from(&words), Ok)
     }
 
-    /// The same if it can be understood when there is just the one command whose name comes first.
-    /// The options of every command are copied into each that there is: in a hit that takes longer
-    /// than the look-up.
-    fn of_one_command() -> Option<Self> {
-        let words = || env::args_os();
-        let all = Self::command();
-        let named = words()
-            .skip(1)
-            .find_map(|word| all.find_subcommand(word).cloned())?;
-        let alone = clap::Command::new("npu-build").subcommand(named);
-        let mut alone = Global::augment_args(alone);
-        Self::from_arg_matches(&alone.try_get_matches_from_mut(words()).ok()?).ok()
+    /// The same if the first word is a command that may hit and the rest can be understood by itself.
+    /// Choosing from all commands, and handing the options of every command down to each, takes
+    /// longer than looking an entry up.
+    fn of_one_command(words: &[OsString]) -> Option<Self> {
+        let words = words.get(1..)?;
+        match words.first()?.to_str()? {
+            "compile" => alone(words, Command::Compile),
+            "build" => alone(words, Command::Build),
+            _ => None,
+        }
     }
+}
+
+/// A command with its name and its arguments; `None` if that is not what `words` are, or if they ask
+/// for help.
+fn alone<C: Args>(words: &[OsString], command: fn(C) -> Command) -> Option<Arguments> {
+    let program = C::augment_args(Global::augment_args(clap::Command::new("npu-build")));
+    let matches = program.try_get_matches_from(words).ok()?;
+    Some(Arguments {
+        global: Global::from_arg_matches(&matches).ok()?,
+        command: command(C::from_arg_matches(&matches).ok()?),
+    })
 }
 
 /// Options of every command.
@@ -148,8 +156,7 @@ pub enum Format {
     Json,
 }
 
-// Only the command that is asked for is put together: the others would cost a hit more than the
-// entry that it looks up.
+// Only the commands that are looked at are put together.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub enum Command {
