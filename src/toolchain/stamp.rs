@@ -20,7 +20,7 @@ const SETTLING: Duration = Duration::from_secs(2);
 const MAX_WATCHED: usize = 1024;
 
 /// The identity and the times of a file; times in nanoseconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Fields", into = "Fields")]
 pub(super) struct Stamp {
     device: u64,
@@ -118,7 +118,6 @@ pub(super) fn all_hold(watched: &[Watched]) -> bool {
 
 /// What a settled [`Watch`] has collected: as long as it holds, the answer stands.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Grounds {
     watched: Vec<Watched>,
     /// The processor's level, if there was a library to choose by it. A home directory may be shared
