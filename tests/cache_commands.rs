@@ -57,6 +57,13 @@ fn listed(scene: &Scene, options: &[&str]) -> Vec<String> {
     names.collect()
 }
 
+fn listed_keys(scene: &Scene) -> Vec<String> {
+    let listed = json(scene, &["cache", "list"]).into_iter();
+    listed
+        .map(|entry| entry["key"].as_str().unwrap().to_owned())
+        .collect()
+}
+
 fn sorted(mut names: Vec<String>) -> Vec<String> {
     names.sort();
     names
@@ -353,6 +360,52 @@ fn what_does_not_belong_into_the_cache_is_found_and_deleted() {
     assert_eq!(listed(&scene, &[]).len(), 2);
 }
 
+/// Builds go on without the cache where such a thing is, and say so; nothing else tells why.
+#[test]
+fn what_is_in_the_place_of_a_directory_or_a_lock_is_found_and_deleted() {
+    let scene = scene(&["one"]);
+    let version = scene.cache.join("v1");
+    let lock = walkdir::WalkDir::new(version.join("locks"))
+        .into_iter()
+        .map(Result::unwrap)
+        .find(|place| place.depth() == 2)
+        .unwrap();
+    let lock = lock.path().strip_prefix(&version).unwrap();
+    let directories = [
+        "locks",
+        "quarantine",
+        "failures",
+        "tools",
+        "statistics",
+        "kernels",
+        "work",
+    ];
+    let replace = |name: &Path, plant: &dyn Fn(&Path)| {
+        let place = version.join(name);
+        match place.is_dir() {
+            true => fs::remove_dir_all(&place).unwrap(),
+            false => fs::remove_file(&place).unwrap(),
+        }
+        plant(&place);
+        let (code, problems) = verify(&scene, &[]);
+        assert_eq!((code, problems.len()), (1, 1), "{problems:?}");
+        assert_eq!(problems[0]["path"], place.to_str().unwrap());
+        let (code, problems) = verify(&scene, &["--repair"]);
+        assert_eq!((code, problems.len()), (0, 1), "{problems:?}");
+        assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+        let told = scene.run(&["compile", "one.mlir", "--target", "cpu", "--refresh"]);
+        assert!(!told.stderr().contains("warning"), "{name:?}: {told:?}");
+        assert!(told.stderr().contains("built: one"), "{told:?}");
+    };
+    for name in directories {
+        replace(name.as_ref(), &|place| fs::write(place, "x").unwrap());
+    }
+    for name in ["lock".as_ref(), lock] {
+        replace(name, &|place| fs::create_dir(place).unwrap());
+        replace(name, &|place| symlink("/nowhere", place).unwrap());
+    }
+}
+
 #[test]
 fn directories_that_others_can_write_are_found_and_closed() {
     let scene = scene(&["one"]);
@@ -581,8 +634,24 @@ fn entries_of_one_kernel_or_target_are_cleared() {
         &scene,
         &["cache", "clear", "--kernel", "one", "--target", "cpu"],
     )[0];
-    assert_eq!(cleared["entries"], 2);
+    assert_eq!(
+        (&cleared["entries"], &cleared["kept"]),
+        (&2.into(), &0.into())
+    );
     assert_eq!(sorted(listed(&scene, &[])), ["two compile", "two launcher"]);
+    // What somebody builds stays, and that is told.
+    let key = listed_keys(&scene).remove(0);
+    let lock = scene.cache.join("v1/locks").join(&key[..2]).join(&key[2..]);
+    let held = lock::try_acquire(&lock).unwrap().unwrap();
+    let told = scene.run(&["cache", "clear", "--kernel", "two"]);
+    assert_eq!(told.code(), 0, "{told:?}");
+    assert!(told.stderr().contains("cleared: 1 entry"), "{told:?}");
+    assert!(
+        told.stderr().contains("1 entry more could not be locked"),
+        "{told:?}"
+    );
+    assert_eq!(listed_keys(&scene), [key]);
+    drop(held);
     scene.run(&["cache", "clear"]);
     assert_eq!(listed(&scene, &[]), [""; 0]);
     let misses = |scene: &Scene| {

@@ -33,6 +33,8 @@ pub enum Selection {
 pub struct Cleared {
     /// How many entries.
     pub entries: u64,
+    /// How many of those that are meant stay, because their locks can't be had: they are being built.
+    pub kept: u64,
     /// Bytes of all files, of entries and of what failed builds left.
     pub bytes: u64,
 }
@@ -150,6 +152,8 @@ impl Cache {
             if self.evict(&key, |_| true).map_err(failed)? {
                 cleared.entries += 1;
                 cleared.bytes += extent.bytes;
+            } else {
+                cleared.kept += u64::from(self.layout().entry(&key).exists());
             }
         }
         Ok(cleared)

@@ -115,7 +115,7 @@ fn old_versions(cache: &Cache) -> Vec<PathBuf> {
 }
 
 /// What is in a directory, unless it is a link. The order is that of the names.
-fn children(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn children(directory: &Path) -> Vec<PathBuf> {
     if open::is_link(directory) {
         return Vec::new();
     }

@@ -13,8 +13,8 @@ use super::layout::MANIFEST;
 use super::lock::{self, LockError, LockEvent, Mode};
 use super::manifest::Manifest;
 use super::survey::{self, Place};
-use super::sweep::delete;
-use super::{Cache, Event, Observer, Store, area, entry, evict, explain};
+use super::sweep::{self, delete};
+use super::{Cache, Event, Observer, Store, area, entry, evict, explain, open};
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::parallel;
@@ -118,6 +118,13 @@ impl Verification<'_> {
         for directory in layout.directories() {
             self.directory(&directory);
         }
+        self.lock(&layout.root_lock());
+        for shard in sweep::children(&layout.locks()) {
+            self.directory(&shard);
+            for lock in sweep::children(&shard) {
+                self.lock(&lock);
+            }
+        }
         let mut shards = Vec::new();
         for shard in survey::shards(layout) {
             match shard {
@@ -143,7 +150,7 @@ impl Verification<'_> {
         }
     }
 
-    /// Who may write a directory of ours.
+    /// That a directory of ours is one, and who may write it.
     fn directory(&self, path: &Path) {
         let Ok(metadata) = fs::symlink_metadata(path) else {
             return;
@@ -154,12 +161,23 @@ impl Verification<'_> {
             self.tell(None, path, "a symbolic link leads out of the cache", || {
                 false
             });
-        } else if metadata.is_dir() && mode & forbidden != 0 {
+        } else if !metadata.is_dir() {
+            self.tell(None, path, "it is in the place of a directory", || {
+                delete(path) && open::create(path, self.cache.sharing()).is_ok()
+            });
+        } else if mode & forbidden != 0 {
             let reason = format!("others can write it (mode {mode:04o})");
             self.tell(None, path, &reason, || {
                 let mode = fs::Permissions::from_mode(mode & !forbidden);
                 fs::set_permissions(path, mode).is_ok()
             });
+        }
+    }
+
+    /// That a lock can be one: whoever finds something else in its place builds without the cache.
+    fn lock(&self, path: &Path) {
+        if fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            self.tell(None, path, "it is in the place of a lock", || delete(path));
         }
     }
 

@@ -200,6 +200,7 @@ fn clear(
     struct Summary {
         entries: u64,
         bytes: u64,
+        kept: u64,
     }
     let selection = match command {
         ClearCommand { all: true, .. } => Selection::Everything,
@@ -219,10 +220,18 @@ fn clear(
         terminal.result_json(&Summary {
             entries: cleared.entries,
             bytes: cleared.bytes,
+            kept: cleared.kept,
         })?;
     }
     let message = entries(cleared.entries, cleared.bytes);
     terminal.status("cleared", Tone::Good, &message);
+    if cleared.kept > 0 {
+        terminal.warning(&format!(
+            "{} more could not be locked: somebody builds just that; if nobody does, run \
+             `npu-build cache verify --repair`, and clear again",
+            counted(cleared.kept, "entry", "entries")
+        ));
+    }
     Ok(())
 }
 
