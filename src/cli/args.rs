@@ -428,3 +428,89 @@ fn parse_runtime(text: &str) -> Result<Runtime, String> {
     text.parse()
         .map_err(|_| format!("'{text}' is no runtime: choose xrt, hsa or cpu"))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WORDS: &[&str] = &[
+        "k.mlir",
+        "compile",
+        "build",
+        "key",
+        "help",
+        "--help",
+        "-h",
+        "--version",
+        "-V",
+        "--",
+        "-",
+        "-q",
+        "-v",
+        "-qv",
+        "--json",
+        "--json=1",
+        "--message-format",
+        "json",
+        "--message-format=human",
+        "--cache-dir",
+        "--cache-dir=x",
+        "--no-cache",
+        "--shared-cache",
+        "--llvm",
+        "--hsaco-packer=auto",
+        "--timeout",
+        "5s",
+        "--target",
+        "cpu",
+        "--target=cpu,npu2",
+        "--arg",
+        "a=in",
+        "--emit",
+        "launcher",
+        "--emit=artifacts,launcher",
+        "-j",
+        "2",
+        "-j3",
+        "-o",
+        "-oout",
+        "--out-dir=out",
+        "--refresh",
+        "--option",
+        "march=native",
+        "--grid=4,4",
+        "--keep-intermediates",
+        "--unknown",
+        "é",
+        "",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// By itself a command is understood when and as it is among all.
+        #[test]
+        fn one_command_is_understood_as_among_all(
+            name in prop::sample::select(vec!["compile", "build"]),
+            rest in prop::collection::vec(prop::sample::select(WORDS), 0..6),
+        ) {
+            let words = ["npu-build", name].into_iter().chain(rest);
+            let words: Vec<_> = words.map(OsString::from).collect();
+            let alone = Arguments::of_one_command(&words);
+            let among_all = Arguments::try_parse_from(&words).ok();
+            prop_assert_eq!(format!("{alone:?}"), format!("{among_all:?}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_understood_alike() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let path = OsString::from_vec(b"k\xff.mlir".to_vec());
+        let words = ["npu-build".into(), "compile".into(), path];
+        let alone = Arguments::of_one_command(&words).unwrap();
+        let among_all = Arguments::try_parse_from(&words).unwrap();
+        assert_eq!(format!("{alone:?}"), format!("{among_all:?}"));
+    }
+}
