@@ -293,9 +293,12 @@ fn results_that_can_be_neither_saved_nor_expected() {
         ("--save x=", "the file's name is missing"),
         (
             "--save x=none/x.npy",
-            "--save x: none/x.npy can't be a file",
+            "--save x: none is not a directory; make it first",
         ),
-        ("--save x=directory", "--save x: directory can't be a file"),
+        (
+            "--save x=directory",
+            "--save x: directory is a directory; name a file in it",
+        ),
         ("--save x=x.npy --save x=x.npy", "x.npy is saved twice"),
         ("--expect y=zeros", "no argument 'y'"),
         ("--expect by=1", "--expect by: it is a scalar"),

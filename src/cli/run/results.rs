@@ -25,14 +25,19 @@ impl Saves {
                 let message = format!("--save {name}: it is a scalar, which no kernel changes");
                 return Err(bad(options, &message));
             }
+            let refuse = |path: &Path, what: &str| {
+                let message = format!("--save {name}: {} {what}", path.display());
+                Err(bad(options, &message))
+            };
             let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
-            if !directory.is_none_or(Path::is_dir) || path.is_dir() {
-                let message = format!("--save {name}: {} can't be a file", path.display());
-                return Err(bad(options, &message));
+            if let Some(directory) = directory.filter(|path| !path.is_dir()) {
+                return refuse(directory, "is not a directory; make it first");
+            }
+            if path.is_dir() {
+                return refuse(path, "is a directory; name a file in it");
             }
             if saves.iter().any(|(_, other)| other == path) {
-                let message = format!("--save {name}: {} is saved twice", path.display());
-                return Err(bad(options, &message));
+                return refuse(path, "is saved twice");
             }
             saves.push((at, path.clone()));
         }
