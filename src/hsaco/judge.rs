@@ -47,10 +47,6 @@ pub struct Candidate<'a> {
     pub columns: u32,
 }
 
-/// What to do about the commonest refusal, [`Refusal::NoPdiSite`].
-pub const LOAD_PDI: &str = "let the runtime sequence load its configuration with aiex.npu.load_pdi, or \
-                            use --format xclbin";
-
 /// Why ROCR does not load a kernel; the texts are those of its loader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -88,6 +84,20 @@ pub enum Refusal {
     /// The stream was made for another device; ROCR would load it, and the device would hang.
     #[error("{0}; ROCR would load it and the device would hang until the driver's time-out")]
     Generation(InstsFault),
+}
+
+impl Refusal {
+    /// What to do about it, for the commonest.
+    #[must_use]
+    pub const fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::NoPdiSite => Some(
+                "let the runtime sequence load its configuration with aiex.npu.load_pdi, or use \
+                 --format xclbin",
+            ),
+            _ => None,
+        }
+    }
 }
 
 /// A variable that the application has to define before it loads the kernel.

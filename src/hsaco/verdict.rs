@@ -14,7 +14,7 @@ use super::judge::{Candidate, Loader};
 use super::section::{Section, SectionKernel};
 use super::{Arch, KernelKind};
 
-pub use super::judge::{Agent, LOAD_PDI, Refusal, Variable};
+pub use super::judge::{Agent, Refusal, Variable};
 
 /// Whose verdict it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -72,6 +72,9 @@ pub enum Verdict {
         kernel: Option<String>,
         /// Why.
         reason: String,
+        /// What to do about it, if that is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        remedy: Option<&'static str>,
     },
     /// The file is none of its: ROCR passes it to the GPU loader, a packer was given no kernels.
     NotConcerned {
@@ -127,15 +130,17 @@ impl std::fmt::Display for Judgement {
                 status,
                 kernel,
                 reason,
+                remedy,
             } => {
                 write!(f, " refuses it")?;
                 if let Some(status) = status {
                     write!(f, " ({:#06x})", status.code())?;
                 }
                 match kernel {
-                    Some(kernel) => write!(f, ": kernel '{kernel}' {reason}"),
-                    None => write!(f, ": {reason}"),
+                    Some(kernel) => write!(f, ": kernel '{kernel}' {reason}")?,
+                    None => write!(f, ": {reason}")?,
                 }
+                remedy.map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
             }
         }
     }
@@ -176,6 +181,7 @@ const fn refuses(reason: String) -> Verdict {
         status: None,
         kernel: None,
         reason,
+        remedy: None,
     }
 }
 
@@ -229,6 +235,7 @@ fn packer(elf: &Elf64<'_>, reader: Reader) -> Verdict {
                 status: None,
                 kernel: Some(kernel),
                 reason,
+                remedy: None,
             };
         }
     }
@@ -282,21 +289,23 @@ fn rocr(elf: &Elf64<'_>, agent: Agent) -> Verdict {
     if elf.aie_section(None).is_none() {
         return other_loader();
     }
-    let invalid = |kernel, reason| Verdict::Refuses {
+    let invalid = |kernel, reason, remedy| Verdict::Refuses {
         status: Some(Status::InvalidCodeObject),
         kernel,
         reason,
+        remedy,
     };
     let Some(data) = elf.aie_section(Some(agent.arch)) else {
         return Verdict::Refuses {
             status: Some(Status::IncompatibleArguments),
             kernel: None,
             reason: format!("the file has no section for {}", agent.arch),
+            remedy: None,
         };
     };
     let mut kernels = match Section::parse(data).and_then(|section| section.check()) {
         Ok(kernels) => kernels,
-        Err(fault) => return invalid(None, fault.to_string()),
+        Err(fault) => return invalid(None, fault.to_string(), None),
     };
     // The loader goes through them by name.
     kernels.sort_by_key(|kernel| kernel.name);
@@ -313,7 +322,10 @@ fn rocr(elf: &Elf64<'_>, agent: Agent) -> Verdict {
         };
         match loader.judge(&candidate) {
             Ok(needed) => variables.extend(needed),
-            Err(refusal) => return invalid(Some(text(kernel.name)), refusal.to_string()),
+            Err(refusal) => {
+                let remedy = refusal.remedy();
+                return invalid(Some(text(kernel.name)), refusal.to_string(), remedy);
+            }
         }
     }
     variables.sort_by(|one, other| one.name.cmp(&other.name));

@@ -13,8 +13,7 @@ use crate::hsaco::container::Elf64;
 use crate::hsaco::full_elf::{self, FullElf};
 use crate::hsaco::insts::Insts;
 use crate::hsaco::section::Section;
-use crate::hsaco::verdict::LOAD_PDI;
-use crate::hsaco::verdict::{Agent, Reader, Refusal, Verdict, verdicts};
+use crate::hsaco::verdict::{Agent, Reader, Verdict, verdicts};
 use crate::hsaco::xclbin::Xclbin;
 use crate::hsaco::{Arch, pdi};
 use crate::kernel::Module;
@@ -236,13 +235,7 @@ fn hsaco(bytes: &[u8], arch: Arch, expected: &[String]) -> Result<(), String> {
     for judgement in verdicts(Ok(&elf), &[agent]) {
         let is_loader = judgement.reader == Reader::Rocr(agent);
         if is_loader && !matches!(judgement.verdict, Verdict::Accepts { .. }) {
-            let remedy = match &judgement.verdict {
-                Verdict::Refuses { reason, .. } if *reason == Refusal::NoPdiSite.to_string() => {
-                    format!("; {LOAD_PDI}")
-                }
-                _ => String::new(),
-            };
-            return Err(format!("{judgement}{remedy}"));
+            return Err(judgement.to_string());
         }
     }
     let data = told(elf.section(arch))?.unwrap_or_default();

@@ -9,8 +9,6 @@ use super::{HSACO, OUT, command, environment};
 use crate::hsaco::Arch;
 use crate::hsaco::pack::{PackFault, Refused, pack_fresh};
 use crate::hsaco::spec::{KernelOption, Source, Spec};
-use crate::hsaco::verdict::LOAD_PDI;
-use crate::hsaco::verdict::Refusal;
 use crate::step::check::Check;
 use crate::step::{Argument, Input, Kind, Loaded, Output, Step, Work};
 use crate::toolchain::{AieTools, Companions, Format, Packer, ToolName};
@@ -176,9 +174,7 @@ fn builtin(inputs: &[Loaded<'_>]) -> Result<Vec<Vec<u8>>, String> {
 /// ROCR's reason, and for the commonest mistake what to do about it.
 fn unloadable(refused: &Refused) -> String {
     let Refused { kernel, refusal } = refused;
-    let remedy = match refusal {
-        Refusal::NoPdiSite => format!("; {LOAD_PDI}"),
-        _ => String::new(),
-    };
+    let remedy = refusal.remedy();
+    let remedy = remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
     format!("ROCR would not load the kernel '{kernel}': it {refusal}{remedy}")
 }
