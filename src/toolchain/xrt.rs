@@ -60,7 +60,10 @@ pub enum NoXrtSdk {
     /// There is no compiler.
     #[error(
         "no C++ compiler found{}\ntry: install g++, or name a compiler with --cxx or CXX",
-        .0.as_ref().map_or_else(String::new, |named| format!(": there is no {named}"))
+        .0.as_ref().map_or_else(String::new, |named| match named.split_whitespace().count() {
+            1 => format!(": there is no {named}"),
+            _ => format!(": '{named}' is not one program, without a wrapper or flags"),
+        })
     )]
     Compiler(Option<String>),
     /// A program or library can't be identified.
