@@ -319,6 +319,19 @@ fn npu_build_alone_opens_no_device_and_says_so() {
 }
 
 #[test]
+fn programs_of_two_versions_do_not_work_together() {
+    let scene = Scene::replayed();
+    let environment = common::environment(&scene.npu_build());
+    let mut program = Command::new(env!("CARGO_BIN_EXE_npu-build-device"));
+    program.env_clear().envs(environment);
+    program.env("NPU_BUILD_CALLER", "9.9.9");
+    let refused = Outcome(program.args(["doctor", "--json"]).output().unwrap());
+    assert_eq!(refused.code(), 3, "{refused:?}");
+    assert!(refused.stderr().contains("9.9.9") && refused.stderr().contains("install both"));
+    assert!(refused.stdout().contains("\"code\":3"), "{refused:?}");
+}
+
+#[test]
 fn json_is_short_for_the_message_format() {
     let scene = Scene::replayed();
     fs::write(scene.path().join("small.mlir"), SMALL).unwrap();

@@ -9,6 +9,9 @@ use super::{Failure, MISSING};
 
 /// What that program is called; it lies beside this one.
 const PROGRAM: &str = "npu-build-device";
+/// Tells it the version of the program that became it.
+const CALLER: &str = "NPU_BUILD_CALLER";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Becomes that program, with the same command line.
 pub fn become_device_program() -> Failure {
@@ -22,7 +25,7 @@ pub fn become_device_program() -> Failure {
         // Usage lines name the program that was called.
         command.arg0(name);
     }
-    let error = command.args(words).exec();
+    let error = command.args(words).env(CALLER, VERSION).exec();
     Failure::Message {
         message: format!(
             "{} can't be started: {error}\n\
@@ -32,6 +35,17 @@ pub fn become_device_program() -> Failure {
         ),
         code: MISSING,
     }
+}
+
+/// Why this program must not go on, if another version became it: the two would not mean the same.
+pub fn refuse_other_version() -> Option<String> {
+    let caller = env::var_os(CALLER)?;
+    (caller != VERSION).then(|| {
+        format!(
+            "npu-build is version {}, and the {PROGRAM} beside it {VERSION}: install both together",
+            caller.display()
+        )
+    })
 }
 
 /// Where it is.

@@ -121,6 +121,13 @@ impl Failure {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    if let Some(message) = device::refuse_other_version().filter(|_| crate::OPENS_DEVICES) {
+        let _ = writeln!(io::stderr(), "error: {message}");
+        if wants_json(std::env::args_os()) {
+            let _ = terminal::json_error(&message, MISSING);
+        }
+        return MISSING.into();
+    }
     let arguments = match Arguments::of_process() {
         Ok(arguments) => arguments,
         Err(error) => {
