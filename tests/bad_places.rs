@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Outcome, Scene, TOOLS};
+use rustix::fs::{CWD, FileType, Mode};
 
 const COMPILE: [&str; 4] = ["compile", "vecadd.mlir", "--target", "cpu"];
 
@@ -425,6 +426,24 @@ fn outputs_that_can_not_be_written_are_named() {
     }
     assert_eq!(fs::read_to_string(here.join("file")).unwrap(), "precious");
     assert_eq!(scene.leftovers(), [""; 0].map(PathBuf::from));
+
+    // A pipe is replaced as a file is; to open it would wait for ever.
+    fs::create_dir(here.join("piped")).unwrap();
+    let pipe = here.join("piped/vecadd.rs");
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let program = scene.npu_build();
+    let mut command = Command::new("timeout");
+    command
+        .env_clear()
+        .envs(common::environment(&program))
+        .current_dir(here)
+        .arg("60")
+        .arg(program.get_program())
+        .args(COMPILE)
+        .args(["--out-dir", "piped"]);
+    let told = Outcome(command.output().unwrap());
+    assert_eq!(told.code(), 0, "{told:?}");
+    assert!(fs::symlink_metadata(&pipe).unwrap().is_file());
 
     let mut command = scene.unprivileged();
     let locked = scene.read_only("locked");

@@ -400,7 +400,8 @@ fn what_is_in_the_place_of_a_directory_or_a_lock_is_found_and_deleted() {
     for name in directories {
         replace(name.as_ref(), &|place| fs::write(place, "x").unwrap());
     }
-    for name in ["lock".as_ref(), lock] {
+    scene.run(&["cache", "gc"]);
+    for name in ["lock".as_ref(), "cleaned".as_ref(), lock] {
         replace(name, &|place| fs::create_dir(place).unwrap());
         replace(name, &|place| symlink("/nowhere", place).unwrap());
     }
@@ -589,6 +590,88 @@ fn a_cache_with_bounds_cleans_itself_once_a_day_after_a_build() {
     // And not again today.
     built("five");
     assert_eq!(listed(&scene, &[]).len(), 6);
+}
+
+/// Whatever the bounds: somebody is about to read it.
+#[test]
+fn what_was_just_delivered_is_not_cleaned_away() {
+    let scene = scene(&["one"]);
+    back_date(&scene.cache.join("v1/cleaned"), 2 * DAY);
+    for name in ["two", "three"] {
+        let text = format!("func.func @{name}(%x: memref<4xf32>) {{\n  return\n}}\n");
+        scene.file(&format!("{name}.mlir"), text);
+    }
+    age_both(&scene, "one", DAY);
+    let mut command = scene.npu_build();
+    command.env("NPU_BUILD_CACHE_MAX_ENTRIES", "1").args([
+        "compile",
+        "two.mlir",
+        "one.mlir",
+        "three.mlir",
+        "--target",
+        "cpu",
+    ]);
+    let told = Outcome(command.output().unwrap());
+    assert_eq!(told.code(), 0, "{told:?}");
+    let paths = told.paths();
+    assert_eq!(paths.len(), 6);
+    assert!(paths.iter().all(|path| path.exists()), "{told:?}");
+    assert_eq!(listed(&scene, &[]).len(), 6);
+    // The next day they are as old as any.
+    back_date(&scene.cache.join("v1/cleaned"), 2 * DAY);
+    build(&scene, "four");
+    assert_eq!(listed(&scene, &[]).len(), 8);
+    let mut command = scene.npu_build();
+    back_date(&scene.cache.join("v1/cleaned"), 2 * DAY);
+    command.env("NPU_BUILD_CACHE_MAX_ENTRIES", "1").args([
+        "compile",
+        "four.mlir",
+        "--target",
+        "cpu",
+        "--refresh",
+    ]);
+    assert!(command.status().unwrap().success());
+    assert_eq!(
+        sorted(listed(&scene, &[])),
+        ["four compile", "four launcher"]
+    );
+}
+
+/// A clock was ahead when it was last cleaned, and has been set back.
+#[test]
+fn a_cache_that_was_cleaned_in_the_future_is_cleaned() {
+    let scene = scene(&["one"]);
+    age_both(&scene, "one", 100 * DAY);
+    let cleaned = File::options()
+        .write(true)
+        .open(scene.cache.join("v1/cleaned"));
+    cleaned
+        .unwrap()
+        .set_modified(SystemTime::now() + 400 * DAY)
+        .unwrap();
+    build(&scene, "two");
+    assert_eq!(sorted(listed(&scene, &[])), ["two compile", "two launcher"]);
+}
+
+#[test]
+fn a_cache_that_can_not_be_read_is_neither_empty_nor_sound() {
+    let scene = scene(&["one"]);
+    for closed in ["v1", "v1/entries"] {
+        for command in [&["verify"][..], &["list"], &["stats"], &["gc"], &["clear"]] {
+            let mut program = scene.npu_build();
+            program
+                .env("LD_PRELOAD", common::faulty())
+                .env("FAULTY_FS_UNDER", scene.cache.join(closed))
+                .env("FAULTY_FS_CALLS", "opendir")
+                .env("FAULTY_FS_AT", "1")
+                .env("FAULTY_FS_ALWAYS", "1")
+                .env("FAULTY_FS_ACTION", "13");
+            let told = Outcome(program.arg("cache").args(command).output().unwrap());
+            assert_eq!(told.code(), 4, "{closed} {command:?}: {told:?}");
+            assert!(told.stderr().contains("Permission denied"), "{told:?}");
+        }
+    }
+    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
 }
 
 #[test]

@@ -325,6 +325,46 @@ fn a_manifest_that_lies_is_not_believed() {
     }
 }
 
+/// A log of holes, as large as a disk: it is no log, and reading it takes minutes.
+#[test]
+fn a_log_that_is_too_long_is_not_read() {
+    let (scene, _, good) = scene();
+    let statistics = scene.cache.join("v1/statistics");
+    for name in ["log", "folding-0"] {
+        for command in [
+            &COMPILE[..],
+            &["cache", "stats"],
+            &["cache", "list"],
+            &["cache", "gc"],
+        ] {
+            let log = fs::File::options()
+                .append(true)
+                .create(true)
+                .open(statistics.join(name))
+                .unwrap();
+            log.set_len(1 << 40).unwrap();
+            let program = scene.npu_build();
+            let mut patient = Command::new("timeout");
+            patient
+                .env_clear()
+                .envs(common::environment(&program))
+                .current_dir(scene.path())
+                .arg("60")
+                .arg(program.get_program())
+                .args(command);
+            assert_eq!(
+                Outcome(patient.output().unwrap()).code(),
+                0,
+                "{name} {command:?}"
+            );
+        }
+    }
+    let left = fs::read_dir(statistics).unwrap().flatten();
+    let bytes: u64 = left.map(|file| file.metadata().unwrap().len()).sum();
+    assert!(bytes < 1 << 20, "{bytes}");
+    assert_eq!(contents(&scene.run(&COMPILE)), good);
+}
+
 #[test]
 fn an_entry_whose_material_gives_another_key_is_found() {
     let (scene, ..) = scene();

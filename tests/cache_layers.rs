@@ -172,6 +172,36 @@ fn a_layer_that_is_not_there_is_a_warning_and_one_that_everybody_can_write_an_er
     assert!(told.stderr().contains("built: vecadd"), "{told:?}");
 }
 
+/// An unset variable in a list of layers does not make whatever directory one is in a layer.
+#[test]
+fn nothing_in_the_list_of_layers_is_not_this_directory() {
+    let (scene, team) = scene();
+    let kernel = scene.path().join("vecadd.mlir");
+    for (layers, outcome) in [
+        ("", "built"),
+        (":", "built"),
+        ("::/nowhere", "built"),
+        (".", "hit"),
+    ] {
+        let mut command = scene.npu_build();
+        command
+            .current_dir(&team)
+            .env(
+                "NPU_BUILD_CACHE_DIR",
+                scene.path().join(format!("own{outcome}{}", layers.len())),
+            )
+            .env("NPU_BUILD_CACHE_LAYERS", layers)
+            .arg("compile")
+            .arg(&kernel)
+            .args(["--target", "cpu"]);
+        let told = Outcome(command.output().unwrap());
+        assert!(
+            told.stderr().contains(&format!("{outcome}: vecadd")),
+            "{layers}: {told:?}"
+        );
+    }
+}
+
 #[test]
 fn a_layer_may_belong_to_somebody_else() {
     if !rustix::process::geteuid().is_root() {

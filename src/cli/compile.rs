@@ -133,6 +133,9 @@ fn deliver(
         outcome.is_ok_and(|outcome| *outcome != Outcome::Hit)
     };
     let has_built = results.iter().any(is_built);
+    let builds = results.iter().flatten();
+    let steps = builds.flat_map(|build| &build.steps);
+    let in_use = steps.map(|step| step.key).collect();
     for (request, result) in requests.iter().zip(results) {
         let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
         let result = result.and_then(|build| match &delivery.out_dir {
@@ -157,7 +160,7 @@ fn deliver(
         }
     }
     if has_built {
-        super::cache::tidy(&session, terminal);
+        super::cache::tidy(&session, in_use, terminal);
     }
     worst.map_or(Ok(()), |code| Err(Failure::Printed(code)))
 }

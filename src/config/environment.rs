@@ -157,9 +157,11 @@ impl Environment {
                 .map(|no| !no),
             shared_cache: self.parsed("NPU_BUILD_SHARED_CACHE", parse_switch)?,
             cache_choices: CacheChoices {
-                layers: self
-                    .var("NPU_BUILD_CACHE_LAYERS")
-                    .map(|layers| std::env::split_paths(&layers).collect()),
+                layers: self.var("NPU_BUILD_CACHE_LAYERS").map(|layers| {
+                    // Nothing between two colons is nothing, and not this directory.
+                    let layers = std::env::split_paths(&layers);
+                    layers.filter(|path| !path.as_os_str().is_empty()).collect()
+                }),
                 max_size: self.parsed("NPU_BUILD_CACHE_MAX_SIZE", str::parse)?,
                 max_age: self.parsed("NPU_BUILD_CACHE_MAX_AGE", str::parse)?,
                 max_entries: self.parsed("NPU_BUILD_CACHE_MAX_ENTRIES", str::parse)?,

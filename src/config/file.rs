@@ -369,6 +369,14 @@ pub(super) fn find_project(directory: &Path) -> Option<PathBuf> {
 impl File {
     /// Reads the file at `path`; `None` if there is none.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
+        // To open a pipe would wait for somebody to write into it.
+        let is_special = |metadata: fs::Metadata| !metadata.is_file() && !metadata.is_dir();
+        if fs::metadata(path).is_ok_and(is_special) {
+            return Err(ConfigError::Read {
+                path: path.to_owned(),
+                source: std::io::Error::other("it is no regular file"),
+            });
+        }
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error)

@@ -242,8 +242,14 @@ fn compiled_for(compiled: &launcher::Compiled) -> Option<Compiled> {
 
 /// Replaces the file at `path` by rename, unless it has this content already.
 fn write_if_changed(path: &Path, bytes: &[u8], interrupt: &Interrupt) -> io::Result<()> {
-    match fs::read(path) {
-        Ok(current) if current == bytes => return Ok(()),
+    match fs::metadata(path) {
+        Ok(there) if there.is_dir() => return Err(rustix::io::Errno::ISDIR.into()),
+        // To open anything else, such as a pipe, may wait for ever.
+        Ok(there) if there.is_file() && there.len() == bytes.len() as u64 => {
+            if fs::read(path)? == bytes {
+                return Ok(());
+            }
+        }
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),

@@ -108,7 +108,8 @@ impl Store {
         };
         interrupt.arm();
         if dry_run {
-            return Ok(Survey::of(cache, interrupt)?.preview(cache, bounds));
+            let survey = Survey::of(cache, &HashSet::new(), interrupt)?;
+            return Ok(survey.preview(cache, bounds));
         }
         open::populate(cache.layout(), cache.sharing()).map_err(|source| cache.unclean(source))?;
         let on_event = |event| match event {
@@ -121,17 +122,18 @@ impl Store {
         let _sole = lock::acquire(&path, Mode::Exclusive, sharing, interrupt, &on_event)?;
         let root = cache.layout().root_lock();
         let root = lock::acquire(&root, Mode::Shared, sharing, interrupt, &on_event)?;
-        cache.clean(bounds, bounds, root, interrupt)
+        cache.clean(bounds, bounds, &HashSet::new(), root, interrupt)
     }
 
     /// The same after a build, if a day has passed since the last time and nobody is at it. Down to
-    /// [`Bounds::low`].
+    /// [`Bounds::low`], but for the entries that are `in_use`.
     ///
     /// # Errors
     /// See [`CleanError`].
     pub fn clean_if_due(
         &self,
         bounds: Bounds,
+        in_use: impl IntoIterator<Item = Digest>,
         interrupt: &Interrupt,
     ) -> Result<Option<Cleaned>, CleanError> {
         let Some(cache) = &self.cache else {
@@ -150,7 +152,9 @@ impl Store {
             return Ok(None);
         };
         interrupt.arm();
-        cache.clean(bounds, bounds.low(), root, interrupt).map(Some)
+        let in_use = in_use.into_iter().map(|key| key.number()).collect();
+        let cleaned = cache.clean(bounds, bounds.low(), &in_use, root, interrupt)?;
+        Ok(Some(cleaned))
     }
 }
 
@@ -165,14 +169,16 @@ fn numbers(entries: &[Aged]) -> HashSet<u64> {
 /// All entries, and what else is beside them.
 #[derive(Default)]
 struct Survey {
+    /// The oldest use first, and last those that are in use.
     entries: Vec<Aged>,
+    in_use: usize,
     doomed: Vec<Digest>,
     strays: Vec<PathBuf>,
     bytes: u64,
 }
 
 impl Survey {
-    fn of(cache: &Cache, interrupt: &Interrupt) -> Result<Self, LockError> {
+    fn of(cache: &Cache, in_use: &HashSet<u64>, interrupt: &Interrupt) -> Result<Self, LockError> {
         let layout = cache.layout();
         let mut survey = Self::default();
         let mut shards = Vec::new();
@@ -211,7 +217,9 @@ impl Survey {
             survey.strays.extend(found.strays);
             survey.bytes += found.bytes;
         }
-        survey.entries.sort_unstable();
+        let is_in_use = |(.., key): &Aged| in_use.contains(&key.number());
+        survey.in_use = survey.entries.iter().filter(|it| is_in_use(it)).count();
+        (survey.entries).sort_unstable_by_key(|entry| (is_in_use(entry), *entry));
         Ok(survey)
     }
 
@@ -221,17 +229,18 @@ impl Survey {
         let now = now.unwrap_or_default().as_secs();
         // A use in the future comes from a clock that was set back: it is as good as now.
         let oldest = high.age.map_or(0, |age| now.saturating_sub(age.as_secs()));
-        let aged = self.entries.partition_point(|(used, ..)| *used < oldest);
+        let deletable = &self.entries[..self.entries.len() - self.in_use];
+        let aged = deletable.partition_point(|(used, ..)| *used < oldest);
         let count = self.entries.len() as u64;
         let exceeds = |bytes: u64, count: u64, bounds: Bounds| {
             bounds.size.is_some_and(|bound| bytes > bound)
                 || bounds.entries.is_some_and(|bound| count > bound)
         };
-        let gone: u64 = self.entries[..aged].iter().map(|(_, bytes, _)| bytes).sum();
+        let gone: u64 = deletable[..aged].iter().map(|(_, bytes, _)| bytes).sum();
         let (mut bytes, mut left, mut surplus) = (self.bytes - gone, count - aged as u64, aged);
         if exceeds(bytes, left, high) {
-            while exceeds(bytes, left, low) && surplus < self.entries.len() {
-                bytes -= self.entries[surplus].1;
+            while exceeds(bytes, left, low) && surplus < deletable.len() {
+                bytes -= deletable[surplus].1;
                 left -= 1;
                 surplus += 1;
             }
@@ -269,7 +278,11 @@ impl Cache {
     fn is_due(&self) -> bool {
         let path = self.layout().cleaned();
         match fs::symlink_metadata(&path) {
-            Ok(_) => is_older(&path, DAY),
+            Ok(metadata) => {
+                // Of a clock that has been set back since.
+                let future = SystemTime::now() + DAY;
+                is_older(&path, DAY) || metadata.modified().is_ok_and(|time| time > future)
+            }
             Err(_) => {
                 if let Ok(file) = open::new_file(&path) {
                     open::share_file(&file, self.sharing());
@@ -283,11 +296,12 @@ impl Cache {
         &self,
         high: Bounds,
         low: Bounds,
+        in_use: &HashSet<u64>,
         root: Lock,
         interrupt: &Interrupt,
     ) -> Result<Cleaned, CleanError> {
         let failed = |source| self.unclean(source);
-        let survey = Survey::of(self, interrupt)?;
+        let survey = Survey::of(self, in_use, interrupt)?;
         let (doomed, kept) = survey.entries.split_at(survey.surplus(high, low));
         let (entries, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         let results = parallel::map(doomed, DELETING, |(used, size, key)| {

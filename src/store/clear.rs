@@ -70,6 +70,9 @@ impl Store {
         let Some(cache) = &self.cache else {
             return Ok(Cleared::default());
         };
+        if !cache.layout().version().exists() {
+            return Ok(Cleared::default());
+        }
         interrupt.arm();
         // Builds share the lock, so it does not say whose they are.
         let on_event = |event| {

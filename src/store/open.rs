@@ -108,6 +108,15 @@ pub fn open_existing(layout: &Layout, sharing: Sharing) -> Result<bool, OpenErro
     let is_there = is_there(layout, sharing)?;
     if is_there {
         check_version(layout, sharing)?;
+        // What can't be read is neither empty nor sound.
+        for directory in [layout.version().to_owned(), layout.entries()] {
+            match fs::read_dir(&directory) {
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    return Err(io_error(&directory, error));
+                }
+                _ => {}
+            }
+        }
     }
     Ok(is_there)
 }

@@ -119,6 +119,7 @@ impl Verification<'_> {
             self.directory(&directory);
         }
         self.lock(&layout.root_lock());
+        self.lock(&layout.cleaned());
         for shard in sweep::children(&layout.locks()) {
             self.directory(&shard);
             for lock in sweep::children(&shard) {

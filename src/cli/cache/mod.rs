@@ -9,6 +9,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use npu_build::config::{CacheChoices, CachePlace};
+use npu_build::digest::Digest;
 use npu_build::interrupt::Interrupt;
 use npu_build::plan::{BuildError, Session};
 use npu_build::store::{Bounds, Problem, Selection, Store};
@@ -235,10 +236,12 @@ fn clear(
     Ok(())
 }
 
-/// Keeps the cache within its bounds, now and then, after a build.
-pub fn tidy(session: &Session, terminal: &Terminal) {
+/// Keeps the cache within its bounds, now and then, after a build that has delivered what is under the
+/// keys `in_use`.
+pub fn tidy(session: &Session, in_use: Vec<Digest>, terminal: &Terminal) {
     let bounds = session.settings().cache_bounds;
-    match session.store().clean_if_due(bounds, session.interrupt()) {
+    let interrupt = session.interrupt();
+    match session.store().clean_if_due(bounds, in_use, interrupt) {
         Ok(Some(cleaned)) if cleaned.entries > 0 => terminal.detail(
             "deleted",
             &format!(

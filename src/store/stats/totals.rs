@@ -26,6 +26,8 @@ const MISSES: usize = 64;
 const LINE_LIMIT: u64 = 4096;
 /// A larger file is not one of ours: millions of keys.
 const MAX_BYTES: u64 = 256 << 20;
+/// Nor is a longer log: it is folded when it has a 256th of that.
+const MAX_LOG: u64 = 64 << 20;
 
 /// What has been counted since the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,8 +153,12 @@ impl Collected {
         counts.milliseconds_spent = counts.milliseconds_spent.saturating_add(tally.milliseconds);
     }
 
-    /// Adds the lines of `file` beyond its first `skipped` bytes. Gives its length.
+    /// Adds the lines of `file` beyond its first `skipped` bytes, if it is a log. Gives its length.
     fn add_log(&mut self, file: &mut File, skipped: u64) -> io::Result<u64> {
+        let length = file.metadata()?.len();
+        if length > MAX_LOG {
+            return Ok(length);
+        }
         file.seek(io::SeekFrom::Start(skipped))?;
         let mut reader = BufReader::with_capacity(64 << 10, file);
         let (mut line, mut length) = (Vec::new(), skipped);
