@@ -494,6 +494,8 @@ fn the_cache_can_be_listed_and_cleared() {
     );
     assert_eq!(scene.run(&["cache", "list"]).stdout(), "");
     let dir = scene.run(&["cache", "dir"]).stdout();
+    let json = scene.run(&["cache", "dir", "--json"]).stdout();
+    assert_eq!(json, format!("{{\"dir\":\"{}\"}}\n", dir.trim_end()));
     assert_eq!(Path::new(dir.trim_end()), scene.cache);
 }
 

@@ -11,7 +11,7 @@
 mod common;
 
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -430,6 +430,27 @@ fn directories_that_others_can_write_are_found_and_closed() {
             "{}",
             place.display()
         );
+    }
+    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
+}
+
+#[test]
+fn directories_of_somebody_else_are_found() {
+    let scene = scene(&["one"]);
+    let object = build(&scene, "one");
+    for place in [
+        scene.cache.join("v1/entries").as_path(),
+        object.parent().unwrap(),
+    ] {
+        // Only root can give a directory away.
+        if chown(place, Some(65534), None).is_err() {
+            return;
+        }
+        let (code, problems) = verify(&scene, &["--repair"]);
+        assert_eq!((code, problems.len()), (1, 1), "{problems:?}");
+        assert_eq!(problems[0]["problem"], "it belongs to user 65534");
+        assert_eq!(problems[0]["repaired"], false);
+        chown(place, Some(0), None).unwrap();
     }
     assert_eq!(verify(&scene, &[]), (0, Vec::new()));
 }

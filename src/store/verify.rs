@@ -14,7 +14,7 @@ use super::lock::{self, LockError, LockEvent, Mode};
 use super::manifest::Manifest;
 use super::survey::{self, Place};
 use super::sweep::{self, delete};
-use super::{Cache, Event, Observer, Store, area, entry, evict, explain, open};
+use super::{Cache, Event, Observer, Sharing, Store, area, entry, evict, explain, open};
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::parallel;
@@ -166,6 +166,10 @@ impl Verification<'_> {
             self.tell(None, path, "it is in the place of a directory", || {
                 delete(path) && open::create(path, self.cache.sharing()).is_ok()
             });
+        } else if self.cache.sharing() == Sharing::Private && metadata.uid() != self.cache.own.user
+        {
+            let reason = format!("it belongs to user {}", metadata.uid());
+            self.tell(None, path, &reason, || false);
         } else if mode & forbidden != 0 {
             let reason = format!("others can write it (mode {mode:04o})");
             self.tell(None, path, &reason, || {

@@ -17,6 +17,7 @@ use super::elf::Dynamic;
 use super::loader::{self, Loader};
 use super::places::is_program;
 use super::reason::Reason;
+use super::script::{self, Named};
 use super::stamp::{Stamp, Watch};
 
 /// More files than this are not followed; clang has about twenty.
@@ -47,6 +48,7 @@ pub(super) fn parts(
         watch,
         parts: Vec::new(),
         tool: path,
+        library_path: Vec::new(),
     };
     walk.program(name.to_owned(), path, 0)?;
     Ok(walk.parts)
@@ -57,6 +59,8 @@ struct Walk<'a> {
     watch: &'a mut Watch,
     parts: Vec<Part>,
     tool: &'a Path,
+    /// What the scripts that are followed just now add to the loader's search.
+    library_path: Vec<PathBuf>,
 }
 
 /// A library that the loader would take, and what it says.
@@ -88,7 +92,7 @@ impl Walk<'_> {
     }
 
     fn program(&mut self, name: String, path: &Path, depth: usize) -> Result<(), Reason> {
-        if self.parts.iter().any(|part| part.path == path) {
+        if !self.is_new(path) {
             return Ok(());
         }
         self.watch.see(path);
@@ -121,28 +125,56 @@ impl Walk<'_> {
         })
     }
 
-    /// A script is what its text, its interpreter and the programs that it names are. Only absolute
+    /// A script is what its text, its interpreter and the files that it names are. Only absolute
     /// names can be seen without executing it.
     fn script(&mut self, text: &[u8], depth: usize) -> Result<(), Reason> {
-        let end_of_line = text.iter().position(|byte| *byte == b'\n');
-        let (first, body) = text.split_at(end_of_line.unwrap_or(text.len()));
-        let interpreter = words(first.get(2..).unwrap_or_default()).next();
-        for path in interpreter.into_iter().chain(words(body)) {
+        if depth >= MAX_DEPTH {
+            return Ok(());
+        }
+        let mut library_path = script::library_path(text);
+        library_path.extend(self.library_path.iter().cloned());
+        let outer = std::mem::replace(&mut self.library_path, library_path);
+        for Named { path, is_read } in script::named(text) {
             let name = path.file_name().unwrap_or_default();
-            if !path.is_absolute() || is_shell(name.as_bytes()) || depth >= MAX_DEPTH {
+            if is_shell(name.as_bytes()) {
                 continue;
             }
-            if is_program(path) {
-                self.program(name.to_string_lossy().into_owned(), path, depth + 1)?;
+            let name = name.to_string_lossy().into_owned();
+            if is_program(&path) {
+                self.program(name, &path, depth + 1)?;
             } else if !path.is_dir() {
                 // It may come to be, or to be made a program.
-                self.watch.see(path);
-                if is_script(path) {
-                    self.add(name.to_string_lossy().into_owned(), path)?;
+                self.watch.see(&path);
+                if is_read && is_kept(&path) {
+                    self.read(name, &path, depth + 1)?;
+                } else if is_script(&path) && self.is_new(&path) {
+                    self.add(name, &path)?;
                 }
             }
         }
+        self.library_path = outer;
         Ok(())
+    }
+
+    /// A file that a script reads: another one, mostly.
+    fn read(&mut self, name: String, path: &Path, depth: usize) -> Result<(), Reason> {
+        if !self.is_new(path) {
+            return Ok(());
+        }
+        self.add(name, path)?;
+        let mut text = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(MAX_SCRIPT).read_to_end(&mut text));
+        match read {
+            Ok(_) => self.script(&text, depth),
+            Err(error) => Err(Reason::Unreadable {
+                file: path.to_owned(),
+                error: error.to_string(),
+            }),
+        }
+    }
+
+    fn is_new(&self, path: &Path) -> bool {
+        self.parts.iter().all(|part| part.path != path)
     }
 
     /// Loads breadth first, as the loader does: a library that is already loaded is not searched
@@ -199,7 +231,7 @@ impl Walk<'_> {
                 Ok(None)
             };
         }
-        for directory in searched(objects, asking) {
+        for directory in searched(objects, asking, &self.library_path) {
             if let Some(found) = self.open_in(&directory, library, wanted)? {
                 return Ok(Some(found));
             }
@@ -275,14 +307,22 @@ fn is_script(path: &Path) -> bool {
         && start == *b"#!"
 }
 
-/// The directories that the objects themselves name: an object's RUNPATH counts for what it asks for
-/// itself; without one, its RPATH and those of the objects that led to it do.
-fn searched(objects: &[Object], asking: usize) -> Vec<PathBuf> {
+/// A regular file whose content stays as it is until somebody changes it.
+fn is_kept(path: &Path) -> bool {
+    let of_the_kernel = ["/dev", "/proc", "/sys"];
+    path.is_file() && !of_the_kernel.iter().any(|root| path.starts_with(root))
+}
+
+/// The directories that the objects themselves and their caller name: an object's RUNPATH counts for
+/// what it asks for itself, behind the caller's; without one, its RPATH and those of the objects that
+/// led to it do, before the caller's.
+fn searched(objects: &[Object], asking: usize, library_path: &[PathBuf]) -> Vec<PathBuf> {
     let Some(object) = objects.get(asking) else {
         return Vec::new();
     };
     if let Some(runpath) = &object.dynamic.runpath {
-        return loader::directories(runpath, &object.origin);
+        let runpath = loader::directories(runpath, &object.origin);
+        return library_path.iter().cloned().chain(runpath).collect();
     }
     let chain = std::iter::successors(Some(object), |object| objects.get(object.loader?));
     chain
@@ -294,6 +334,7 @@ fn searched(objects: &[Object], asking: usize) -> Vec<PathBuf> {
             ))
         })
         .flatten()
+        .chain(library_path.iter().cloned())
         .collect()
 }
 
@@ -307,16 +348,6 @@ fn not_found(library: &OsStr, asking: Option<&Object>) -> Reason {
 
 fn directory_of(path: &Path) -> PathBuf {
     path.parent().unwrap_or(Path::new("/")).to_owned()
-}
-
-/// The words of a script that could be paths.
-fn words(text: &[u8]) -> impl Iterator<Item = &Path> {
-    let is_path = |byte: &u8| {
-        byte.is_ascii_alphanumeric() || b"/._-+@%,:~".contains(byte) || !byte.is_ascii()
-    };
-    text.split(move |byte| !is_path(byte))
-        .filter(|word| !word.is_empty())
-        .map(|word| Path::new(OsStr::from_bytes(word)))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ const FILE: &str = "toolchain-memo";
 const HEADER: &str = concat!(
     "npu-build ",
     env!("CARGO_PKG_VERSION"),
-    " toolchain memo 6 "
+    " toolchain memo 7 "
 );
 /// A larger file is not a memo.
 const MAX_BYTES: u64 = 1 << 20;
@@ -246,7 +246,8 @@ fn read(path: &Path) -> Option<Memo> {
         .open(path)
         .ok()?;
     let metadata = file.metadata().ok()?;
-    if !metadata.is_file() || metadata.len() > MAX_BYTES {
+    let others_write = metadata.permissions().mode() & 0o022 != 0;
+    if !metadata.is_file() || others_write || metadata.len() > MAX_BYTES {
         return None;
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()?);

@@ -16,6 +16,7 @@ mod loader;
 mod memo;
 mod places;
 mod reason;
+mod script;
 mod stamp;
 mod stored_path;
 mod version;

@@ -47,6 +47,10 @@ pub fn run(global: &Global, command: &CacheCommand, terminal: &Terminal) -> Resu
     });
     let interrupt = &Interrupt::on_signals();
     match command {
+        CacheCommand::Dir if terminal.json => {
+            let root = root.to_string_lossy();
+            Ok(terminal.result_json(&serde_json::json!({ "dir": root }))?)
+        }
         CacheCommand::Dir => Ok(terminal.result_path(root)?),
         CacheCommand::List(command) => list::list(store, command, terminal),
         CacheCommand::Show { key } => show::show(store, key, terminal),

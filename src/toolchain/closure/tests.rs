@@ -293,3 +293,74 @@ fn scripts_that_are_no_programs_count() {
     let paths: Vec<_> = parts.iter().map(|part| part.path.clone()).collect();
     assert_eq!(paths, [outer, inner]);
 }
+
+/// The usual form of a wrapper. What `ldd` says with that variable is right, before RUNPATH and behind
+/// RPATH.
+#[test]
+fn a_wrapper_says_where_libraries_are() {
+    use std::os::unix::fs::PermissionsExt;
+    let workshop = Workshop::new();
+    for directory in ["wrapped", "own"] {
+        workshop.library(&format!("{directory}/libx.so"), "");
+    }
+    workshop.library("wrapped/liby.so", "");
+    for tags in ["--disable-new-dtags", "--enable-new-dtags"] {
+        workshop.gcc(&format!(
+            "-o main main.c own/libx.so wrapped/liby.so -Wl,{tags},-rpath,$ORIGIN/own"
+        ));
+        let (main, wrapper) = (workshop.path("main"), workshop.path("wrapper"));
+        let directory = workshop.path("wrapped");
+        let text = format!(
+            "#!/bin/sh\nexport LD_LIBRARY_PATH=\"{}:$LD_LIBRARY_PATH\"\nexec {} \"$@\"\n",
+            directory.display(),
+            main.display()
+        );
+        std::fs::write(&wrapper, text).unwrap();
+        std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let output = Command::new("ldd")
+            .arg(&main)
+            .env_clear()
+            .env("LD_LIBRARY_PATH", &directory)
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        let found = found(&wrapper).unwrap();
+        assert_eq!(found.len(), 3, "{tags}: {found:?}");
+        for path in found.iter().filter(|path| !path.ends_with("main")) {
+            assert!(
+                told.contains(path.to_str().unwrap()),
+                "{tags}: {path:?} is not in {told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_script_reads_counts_and_what_it_writes_does_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let workshop = Workshop::new();
+    let real = workshop.0.path().canonicalize().unwrap();
+    let place = |name: &str| real.join(name);
+    std::fs::create_dir(place("my tools")).unwrap();
+    for (name, text, mode) in [
+        ("my tools/clang", "#!/bin/sh\n".to_owned(), 0o755),
+        ("options", format!(". {}\n", place("more").display()), 0o644),
+        ("more", "X=-O3\n".to_owned(), 0o644),
+        ("flags.rsp", "-O2\n".to_owned(), 0o644),
+        ("log", "once\n".to_owned(), 0o644),
+        (
+            "wrapper",
+            format!(
+                "#!/bin/sh\n. {0}/options\necho run >> {0}/log\nexec \"{0}/my tools/clang\" \
+                 ${{EXTRA:-@{0}/flags.rsp}} $(cat /proc/version) \"$@\"\n",
+                real.display()
+            ),
+            0o755,
+        ),
+    ] {
+        std::fs::write(place(name), text).unwrap();
+        std::fs::set_permissions(place(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let expected = ["options", "more", "my tools/clang", "flags.rsp"].map(place);
+    assert_eq!(found(&place("wrapper")).unwrap(), BTreeSet::from(expected));
+}
