@@ -244,8 +244,12 @@ impl Session {
         observe: Observer<'_>,
     ) -> Result<Build, BuildError> {
         let started = Instant::now();
-        let mut steps = Vec::new();
+        let mut steps: Vec<Ensured> = Vec::new();
         let mut ensure = |step: &Keyed| {
+            // Several targets and runtimes may go the same way up to somewhere.
+            if let Some(ensured) = steps.iter().find(|known| known.key == *step.key()) {
+                return Ok(ensured.clone());
+            }
             let ensured = store.ensure(step, request.refresh, &self.runner, observe)?;
             steps.push(ensured.clone());
             Ok::<_, BuildError>(ensured)
@@ -307,6 +311,10 @@ impl Session {
     ) -> Result<Vec<Explanation>, BuildError> {
         let mut explanations: Vec<Explanation> = Vec::new();
         let mut ensure = |step: &Keyed| {
+            let known = explanations.iter().find(|known| known.key == *step.key());
+            if let Some(ensured) = known.and_then(Explanation::ensured) {
+                return Ok(ensured);
+            }
             let explanation = self.store.explain(step);
             let ensured = explanation.ensured();
             explanations.push(explanation);

@@ -70,8 +70,16 @@ fn one_launcher_for_several_devices() {
     assert_eq!(runtimes, [Runtime::Xrt, Runtime::Hsa]);
     // One compilation serves both.
     assert_eq!(scene.ran(), AIECC + PACK);
-    let same = scene.compile("aie.mlir --target npu2 --runtime xrt,hsa");
+    let both = "aie.mlir --target npu2 --runtime xrt,hsa";
+    let same = scene.compile(both);
     assert_eq!(same.outcome(), "hit");
+    scene.compile(&format!("{both} --refresh"));
+    assert_eq!(scene.ran(), AIECC + PACK);
+    let explained = scene.run(&format!("explain {both}")).stdout();
+    let mut lines: Vec<_> = explained.lines().collect();
+    let count = lines.len();
+    lines.dedup();
+    assert_eq!((count, lines.len()), (3, 3), "{explained}");
 }
 
 #[test]
