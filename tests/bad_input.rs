@@ -154,6 +154,26 @@ fn paths_that_are_no_text_work() {
     {
         assert!(fs::exists(OsStr::from_bytes(line)).unwrap(), "{line:?}");
     }
+    // JSON has them as near as text gets, of every kind of path.
+    let cache = scene.path().join(OsStr::from_bytes(b"cache\xff"));
+    let compile = [
+        &[
+            "compile".as_ref(),
+            "--target".as_ref(),
+            "cpu".as_ref(),
+            name,
+        ][..],
+        &["--out-dir".as_ref(), out.as_os_str()],
+    ]
+    .concat();
+    let of_the_cache = ["list", "verify", "dir"].map(|what| vec!["cache".as_ref(), what.as_ref()]);
+    for arguments in [compile].into_iter().chain(of_the_cache) {
+        let mut command = scene.npu_build();
+        command.env("NPU_BUILD_CACHE_DIR", &cache).args(&arguments);
+        let told = Outcome(command.arg("--json").output().unwrap());
+        assert_eq!(told.code(), 0, "{arguments:?}: {told:?}");
+        assert!(told.stdout().starts_with('{'), "{arguments:?}: {told:?}");
+    }
     // And in an error they are shown as well as can be.
     fs::write(scene.path().join(name), "module {").unwrap();
     let told = Outcome(

@@ -1,6 +1,6 @@
 //! The objects that `--json` prints. Names and meanings are an interface.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use npu_build::launcher::Image;
 use npu_build::plan::{Build, BuiltKernel};
@@ -24,7 +24,7 @@ pub struct Built<'a> {
     launcher: Option<File>,
     steps: Vec<Step<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    written: Option<Vec<PathBuf>>,
+    written: Option<Vec<String>>,
 }
 
 /// One kernel of a file, with all that a device loads of it.
@@ -59,7 +59,7 @@ impl<'a> Built<'a> {
     pub fn new(build: &'a Build, written: Option<Vec<PathBuf>>) -> Self {
         let kernel: Option<&BuiltKernel> = build.kernels.first();
         Self {
-            source: build.source.to_string_lossy().into_owned(),
+            source: text(&build.source),
             target: build.target.to_string(),
             runtime: build.runtime.to_string(),
             outcome: build.outcome().name(),
@@ -72,7 +72,7 @@ impl<'a> Built<'a> {
             kernels: build.kernels.iter().map(Kernel::new).collect(),
             launcher: build.launcher().map(File::new),
             steps: build.steps.iter().map(Step::new).collect(),
-            written,
+            written: written.map(|paths| paths.iter().map(|path| text(path)).collect()),
         }
     }
 }
@@ -98,7 +98,7 @@ pub struct Shim<'a> {
     key: String,
     artifact: File,
     #[serde(skip_serializing_if = "Option::is_none")]
-    written: Option<PathBuf>,
+    written: Option<String>,
 }
 
 impl<'a> Shim<'a> {
@@ -108,7 +108,7 @@ impl<'a> Shim<'a> {
             reason: reason(ensured),
             key: ensured.key.to_string(),
             artifact,
-            written,
+            written: written.as_deref().map(text),
         }
     }
 }
@@ -116,7 +116,7 @@ impl<'a> Shim<'a> {
 impl File {
     pub fn new(artifact: &Artifact) -> Self {
         Self {
-            path: artifact.path.to_string_lossy().into_owned(),
+            path: text(&artifact.path),
             size: artifact.size,
             sha256: artifact.digest.to_string(),
         }
@@ -134,6 +134,11 @@ impl<'a> Step<'a> {
             milliseconds: (step.elapsed.as_secs_f64() * 1e6).round() / 1e3,
         }
     }
+}
+
+/// JSON is text. A path that is none is written as near as that gets.
+pub fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn reason(step: &Ensured) -> Option<&str> {

@@ -6,7 +6,6 @@ mod show;
 mod stats;
 
 use std::num::NonZero;
-use std::path::PathBuf;
 
 use npu_build::config::{CacheChoices, CachePlace};
 use npu_build::digest::Digest;
@@ -16,6 +15,7 @@ use npu_build::store::{Bounds, Problem, Selection, Store};
 use serde::Serialize;
 
 use super::args::Global;
+use super::json::text;
 use super::terminal::{Terminal, Tone};
 use super::{Failure, settings};
 use args::{CacheCommand, ClearCommand, GcCommand};
@@ -48,8 +48,7 @@ pub fn run(global: &Global, command: &CacheCommand, terminal: &Terminal) -> Resu
     let interrupt = &Interrupt::on_signals();
     match command {
         CacheCommand::Dir if terminal.json => {
-            let root = root.to_string_lossy();
-            Ok(terminal.result_json(&serde_json::json!({ "dir": root }))?)
+            Ok(terminal.result_json(&serde_json::json!({ "dir": text(root) }))?)
         }
         CacheCommand::Dir => Ok(terminal.result_path(root)?),
         CacheCommand::List(command) => list::list(store, command, terminal),
@@ -75,7 +74,7 @@ fn verify(
     struct Found<'a> {
         problem: &'a str,
         key: Option<String>,
-        path: PathBuf,
+        path: String,
         repaired: bool,
     }
     #[derive(Serialize)]
@@ -94,7 +93,7 @@ fn verify(
             terminal.result_json(&Found {
                 problem: &problem.reason,
                 key: problem.key.map(|key| key.to_string()),
-                path: problem.path.clone(),
+                path: text(&problem.path),
                 repaired: problem.repaired,
             })
         } else {

@@ -1,13 +1,12 @@
 //! `npu-build cache show`.
 
-use std::path::PathBuf;
-
 use npu_build::store::explain::ago;
 use npu_build::store::manifest::Manifest;
 use npu_build::store::{ShowError, Store};
 use serde::Serialize;
 
 use super::super::Failure;
+use super::super::json::text;
 use super::super::terminal::Terminal;
 use super::{UNSOUND, size};
 
@@ -15,7 +14,7 @@ use super::{UNSOUND, size};
 pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Object<'a> {
-        path: PathBuf,
+        path: String,
         bytes: u64,
         hits: u64,
         last_used: u64,
@@ -38,7 +37,7 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
     };
     if terminal.json {
         terminal.result_json(&Object {
-            path: shown.path,
+            path: text(&shown.path),
             bytes: shown.bytes,
             hits,
             last_used: shown.last_used,
