@@ -131,7 +131,7 @@ fn options_outputs_and_the_machine_are_named() {
     assert_eq!(told["cause"], "outputs");
     assert_eq!(
         told["reason"],
-        "the outputs: kernel.llvm.mlir kernel.ll is new"
+        "the outputs: kernel.llvm.mlir kernel.ll are new"
     );
     // What changes the launcher alone is told of the launcher.
     let told = explain(&scene, &["--arg", "x=inout"]).stdout();

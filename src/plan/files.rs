@@ -141,12 +141,17 @@ fn add_relative(
     let relative = inside(name).ok_or_else(|| FileError::Outside {
         what,
         name: name.to_owned(),
-        directory: match directory.as_os_str().is_empty() {
-            true => PathBuf::from("."),
-            false => directory.to_owned(),
-        },
+        directory: shown(directory),
     })?;
     add(files, what, relative, directory.join(name))
+}
+
+/// A directory as a message names it.
+fn shown(directory: &Path) -> PathBuf {
+    match directory.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => directory.to_owned(),
+    }
 }
 
 fn add(
@@ -230,7 +235,7 @@ pub(super) fn transform(path: &Path) -> Result<Files, FileError> {
             let inside = inside(&included).ok_or_else(|| FileError::Outside {
                 what: "the included transform script",
                 name: included.clone(),
-                directory: directory.to_owned(),
+                directory: shown(directory),
             })?;
             let name = staged.join(&inside).to_string_lossy().into_owned();
             let is_known = files.inputs.iter().any(|input| input.name == *name)

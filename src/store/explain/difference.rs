@@ -99,7 +99,12 @@ fn explained(
                 _ => None,
             };
             let program = program.map_or("a command", String::as_str);
-            (Cause::Option, lists(&format!("{program}'s arguments")))
+            let text = match (before, now) {
+                (None, _) => format!("{program} is run now"),
+                (_, None) => format!("{program} is not run any more"),
+                _ => lists(&format!("{program}'s arguments")),
+            };
+            (Cause::Option, text)
         }
         "path" => (Cause::Option, lists("the programs found by PATH")),
         "environment" => (
@@ -139,15 +144,16 @@ fn one_sided(what: &str, before: Option<&Value>, now: Option<&Value>) -> String 
 /// before it.
 fn without<'a>(items: &'a [String], others: &'a [String]) -> impl Iterator<Item = Cow<'a, str>> {
     let mut others: Vec<_> = others.iter().collect();
-    let mut option: Option<&str> = None;
+    // The word before, if it is one of both.
+    let mut common: Option<&str> = None;
     items.iter().filter_map(move |item| {
         let known = others.iter().position(|other| *other == item);
-        let before = option.replace(item).filter(|word| word.starts_with('-'));
+        let before = std::mem::replace(&mut common, known.map(|_| &**item));
         if let Some(at) = known {
             others.swap_remove(at);
             return None;
         }
-        match before {
+        match before.filter(|word| word.starts_with('-')) {
             Some(before) if !item.starts_with('-') && !before.contains('=') => {
                 Some(format!("{before} {item}").into())
             }
@@ -158,13 +164,14 @@ fn without<'a>(items: &'a [String], others: &'a [String]) -> impl Iterator<Item 
 
 /// Which items came and which went.
 fn changed_items(what: &str, before: &[String], now: &[String]) -> String {
-    let without = |items, others| without(items, others).collect::<Vec<_>>().join(" ");
+    let without = |items, others| without(items, others).collect::<Vec<_>>();
     let (gone, new) = (without(before, now), without(now, before));
+    let are = |items: &[Cow<'_, str>]| if items.len() == 1 { "is" } else { "are" };
     match (&*gone, &*new) {
-        ("", "") => format!("{what} are in another order"),
-        ("", new) => format!("{what}: {new} is new"),
-        (gone, "") => format!("{what}: {gone} is gone"),
-        (gone, new) => format!("{what}: {new} instead of {gone}"),
+        ([], []) => format!("{what} are in another order"),
+        ([], new) => format!("{what}: {} {} new", new.join(" "), are(new)),
+        (gone, []) => format!("{what}: {} {} gone", gone.join(" "), are(gone)),
+        (gone, new) => format!("{what}: {} instead of {}", new.join(" "), gone.join(" ")),
     }
 }
 
@@ -175,22 +182,29 @@ fn tool(name: &str, before: Option<&Identity>, now: Option<&Identity>) -> String
         (_, None) => return format!("{name} is not used any more"),
     };
     let versions = if before.version == now.version {
-        format!("{name} {} is another build", now.version)
+        let named = [name, &now.version].join(" ");
+        format!("{} is another build", named.trim_end())
     } else {
         format!("{name} was {} and is {}", before.version, now.version)
     };
-    let files = |identity: &Identity| -> BTreeMap<String, String> {
-        let files = identity.files.iter();
+    // A wrapper may have the name of what it wraps.
+    let files = |identity: &Identity| {
+        let mut files = BTreeMap::<String, Vec<String>>::new();
+        for FileIdentity { name, digest } in &identity.files {
+            files.entry(name.clone()).or_default().push(digest.short());
+        }
         files
-            .map(|FileIdentity { name, digest }| (name.clone(), digest.short()))
-            .collect()
     };
     let (before, now) = (files(before), files(now));
     let mut changes = Vec::new();
     for name in before.keys().chain(now.keys()).collect::<BTreeSet<_>>() {
         match (before.get(name), now.get(name)) {
             (Some(before), Some(now)) if before != now => {
-                changes.push(format!("{name} {before} is now {now}"));
+                let mut pairs = before.iter().zip(now);
+                changes.push(match pairs.find(|(before, now)| before != now) {
+                    Some((before, now)) => format!("{name} {before} is now {now}"),
+                    None => format!("{name} is not as many files as it was"),
+                });
             }
             (Some(_), None) => changes.push(format!("{name} is gone")),
             (None, Some(_)) => changes.push(format!("{name} is new")),
@@ -300,6 +314,11 @@ mod tests {
         );
         assert_eq!(told, expected);
         assert_eq!(tool("ld", None, Some(&now)), "ld is new");
+        let wrapped = |wrapper| identity("1", &[("cc", wrapper), ("cc", "same")]);
+        assert_eq!(
+            tool("cc", Some(&wrapped("b")), Some(&wrapped("x"))),
+            format!("cc 1 is another build (cc {b} is now {x})")
+        );
         assert_eq!(tool("ld", Some(&now), None), "ld is not used any more");
     }
 
@@ -310,7 +329,17 @@ mod tests {
             told(&["cc", "-O2"], &["cc", "-O3"]),
             "it: -O3 instead of -O2"
         );
-        assert_eq!(told(&["cc"], &["cc", "-g", "-g"]), "it: -g -g is new");
+        assert_eq!(told(&["cc"], &["cc", "-g", "-g"]), "it: -g -g are new");
+        // An option is told with its value, and once.
+        assert_eq!(
+            told(&["cc", "--format", "elf"], &["cc", "--format", "xclbin"]),
+            "it: --format xclbin instead of --format elf"
+        );
+        assert_eq!(
+            told(&["cc", "-e", "a"], &["cc", "-i", "b", "-o", "c"]),
+            "it: -i b -o c instead of -e a"
+        );
+        assert_eq!(told(&["cc"], &["cc", "-i", "b"]), "it: -i b are new");
         assert_eq!(told(&["cc", "-g", "-g"], &["cc", "-g"]), "it: -g is gone");
         assert_eq!(told(&["a", "b"], &["b", "a"]), "it are in another order");
     }
