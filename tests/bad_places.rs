@@ -444,6 +444,13 @@ fn outputs_that_can_not_be_written_are_named() {
     let told = Outcome(command.output().unwrap());
     assert_eq!(told.code(), 0, "{told:?}");
     assert!(fs::symlink_metadata(&pipe).unwrap().is_file());
+    // Nor is one the user's settings.
+    fs::create_dir_all(here.join("config/npu-build")).unwrap();
+    let pipe = here.join("config/npu-build/config.toml");
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    command.env("XDG_CONFIG_HOME", here.join("config"));
+    let told = Outcome(command.output().unwrap());
+    told.fails(2, &["config/npu-build/config.toml", "no regular file"]);
 
     let mut command = scene.unprivileged();
     let locked = scene.read_only("locked");

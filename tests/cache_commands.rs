@@ -675,6 +675,18 @@ fn a_cache_that_was_cleaned_in_the_future_is_cleaned() {
 }
 
 #[test]
+fn an_empty_directory_is_an_empty_cache() {
+    let scene = Scene::replayed();
+    fs::create_dir(&scene.cache).unwrap();
+    for options in [&[][..], &["--all"], &["--kernel", "one"]] {
+        let told = scene.run(&[&["cache", "clear"], options].concat());
+        assert_eq!(told.code(), 0, "{options:?}: {told:?}");
+        assert!(told.stderr().contains("cleared: 0 entries"), "{told:?}");
+    }
+    assert_eq!(fs::read_dir(&scene.cache).unwrap().count(), 0);
+}
+
+#[test]
 fn a_cache_that_can_not_be_read_is_neither_empty_nor_sound() {
     let scene = scene(&["one"]);
     for closed in ["v1", "v1/entries"] {
