@@ -214,12 +214,8 @@ fn a_cache_of_a_group_is_used_when_that_is_meant() {
         };
         fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let mut strict = Command::new("/bin/sh");
     let program = scene.npu_build();
-    strict
-        .env_clear()
-        .envs(common::environment(&program))
-        .current_dir(scene.path());
+    let mut strict = common::in_place_of(&program, "/bin/sh");
     strict
         .args(["-c", "umask 077; exec \"$0\" \"$@\""])
         .arg(program.get_program());
@@ -432,11 +428,8 @@ fn outputs_that_can_not_be_written_are_named() {
     let pipe = here.join("piped/vecadd.rs");
     rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let program = scene.npu_build();
-    let mut command = Command::new("timeout");
+    let mut command = common::in_place_of(&program, "timeout");
     command
-        .env_clear()
-        .envs(common::environment(&program))
-        .current_dir(here)
         .arg("60")
         .arg(program.get_program())
         .args(COMPILE)

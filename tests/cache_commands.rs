@@ -32,9 +32,13 @@ fn scene(names: &[&str]) -> Scene {
 
 /// Builds a kernel of that name; gives its object.
 fn build(scene: &Scene, name: &str) -> PathBuf {
+    scene.compile(&kernel(scene, name)).paths()[0].clone()
+}
+
+/// A kernel of that name.
+fn kernel(scene: &Scene, name: &str) -> PathBuf {
     let text = format!("func.func @{name}(%x: memref<4xf32>) {{\n  return\n}}\n");
-    let kernel = scene.file(&format!("{name}.mlir"), text);
-    scene.compile(&kernel).paths()[0].clone()
+    scene.file(&format!("{name}.mlir"), text)
 }
 
 fn json(scene: &Scene, arguments: &[&str]) -> Vec<Value> {
@@ -619,8 +623,7 @@ fn what_was_just_delivered_is_not_cleaned_away() {
     let scene = scene(&["one"]);
     back_date(&scene.cache.join("v1/cleaned"), 2 * DAY);
     for name in ["two", "three"] {
-        let text = format!("func.func @{name}(%x: memref<4xf32>) {{\n  return\n}}\n");
-        scene.file(&format!("{name}.mlir"), text);
+        kernel(&scene, name);
     }
     age_both(&scene, "one", DAY);
     let mut command = scene.npu_build();

@@ -85,13 +85,16 @@ const OBSTACLES: &[Obstacle] = &[
 
 /// The program, which gets ten minutes of a slow machine and no more.
 fn patiently(scene: &Scene, arguments: &[&str]) -> Outcome {
+    within(600, scene, arguments)
+}
+
+/// Runs the program, which must come to an end within so many seconds.
+#[track_caller]
+fn within(seconds: u32, scene: &Scene, arguments: &[&str]) -> Outcome {
     let program = scene.npu_build();
-    let mut command = Command::new("timeout");
+    let mut command = common::in_place_of(&program, "timeout");
     command
-        .env_clear()
-        .envs(common::environment(&program))
-        .current_dir(scene.path())
-        .arg("600")
+        .arg(seconds.to_string())
         .arg(program.get_program())
         .args(arguments);
     let told = Outcome(command.output().unwrap());
@@ -343,20 +346,7 @@ fn a_log_that_is_too_long_is_not_read() {
                 .open(statistics.join(name))
                 .unwrap();
             log.set_len(1 << 40).unwrap();
-            let program = scene.npu_build();
-            let mut patient = Command::new("timeout");
-            patient
-                .env_clear()
-                .envs(common::environment(&program))
-                .current_dir(scene.path())
-                .arg("60")
-                .arg(program.get_program())
-                .args(command);
-            assert_eq!(
-                Outcome(patient.output().unwrap()).code(),
-                0,
-                "{name} {command:?}"
-            );
+            assert_eq!(within(60, &scene, command).code(), 0, "{name} {command:?}");
         }
     }
     let left = fs::read_dir(statistics).unwrap().flatten();

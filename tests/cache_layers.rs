@@ -227,11 +227,8 @@ fn the_files_of_a_shared_cache_have_the_modes_that_a_group_needs() {
     scene.kernel("vecadd.mlir");
     // However strict the umask is.
     let program = scene.npu_build();
-    let mut strict = Command::new("/bin/sh");
+    let mut strict = common::in_place_of(&program, "/bin/sh");
     strict
-        .env_clear()
-        .envs(common::environment(&program))
-        .current_dir(scene.path())
         .args(["-c", "umask 077; exec \"$0\" \"$@\""])
         .arg(program.get_program())
         .args(COMPILE)

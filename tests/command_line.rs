@@ -321,9 +321,8 @@ fn npu_build_alone_opens_no_device_and_says_so() {
 #[test]
 fn programs_of_two_versions_do_not_work_together() {
     let scene = Scene::replayed();
-    let environment = common::environment(&scene.npu_build());
-    let mut program = Command::new(env!("CARGO_BIN_EXE_npu-build-device"));
-    program.env_clear().envs(environment);
+    let device = env!("CARGO_BIN_EXE_npu-build-device");
+    let mut program = common::in_place_of(&scene.npu_build(), device);
     program.env("NPU_BUILD_CALLER", "9.9.9");
     let refused = Outcome(program.args(["doctor", "--json"]).output().unwrap());
     assert_eq!(refused.code(), 3, "{refused:?}");

@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
 use common::{Scene, TOOLS, wait_for};
@@ -43,11 +43,8 @@ fn hang(scene: &Scene, before: &str) -> String {
 fn start(scene: &Scene, arguments: &[&str]) -> Child {
     let program = scene.npu_build();
     // Whatever the caller of these tests ignores.
-    let mut command = Command::new("env");
+    let mut command = common::in_place_of(&program, "env");
     command
-        .env_clear()
-        .envs(common::environment(&program))
-        .current_dir(scene.path())
         .arg("--default-signal=INT,TERM,HUP")
         .arg(program.get_program())
         .args(arguments)
@@ -362,9 +359,7 @@ fn a_signal_that_the_caller_ignores_is_ignored() {
         );
         scene.tool("clang", &body);
         let program = scene.npu_build();
-        let mut shell = Command::new("/bin/sh");
-        shell.env_clear().current_dir(scene.path());
-        shell.envs(common::environment(&program));
+        let mut shell = common::in_place_of(&program, "/bin/sh");
         shell.args(["-c", &format!("trap '' {name}; exec \"$0\" \"$@\"")]);
         shell.arg(program.get_program()).args(COMPILE);
         let child = shell

@@ -9,7 +9,7 @@
     reason = "these are tests"
 )]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -257,11 +257,7 @@ impl Scene {
                 .status();
             assert!(status.unwrap().success());
         }
-        let environment = environment(&self.npu_build());
-        let mut command = Command::new(program);
-        command.env_clear().envs(environment);
-        command.current_dir(self.path());
-        command
+        in_place_of(&self.npu_build(), program)
     }
 
     /// A directory that the unprivileged program may not write.
@@ -395,6 +391,16 @@ impl Outcome {
         }
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
+}
+
+/// `other` where `program` would run, with the variables that are set for it.
+pub fn in_place_of(program: &Command, other: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(other);
+    command.env_clear().envs(environment(program));
+    if let Some(directory) = program.get_current_dir() {
+        command.current_dir(directory);
+    }
+    command
 }
 
 /// The variables that are set for a program, as another one can take them over.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -13,11 +13,8 @@ use crate::scene::{AIECC, AIRCC, Built, LOWER, NOTHING, PACK, Runs, Scene};
 fn start(scene: &Scene, arguments: &str) -> Child {
     let program = scene.npu_build();
     // Whatever the caller of these tests ignores.
-    let mut command = Command::new("env");
+    let mut command = common::in_place_of(&program, "env");
     command
-        .env_clear()
-        .envs(common::environment(&program))
-        .current_dir(scene.path())
         .arg("--default-signal=INT,TERM,HUP")
         .arg(program.get_program())
         .args(["--message-format", "json", "compile"])
