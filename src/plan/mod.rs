@@ -48,6 +48,14 @@ pub struct Session {
     plans: Recent<PathBuf, Plan>,
 }
 
+/// What came of taking a kernel through its steps.
+struct Followed {
+    /// The first target's.
+    plan: Arc<Plan>,
+    kernels: Vec<BuiltKernel>,
+    steps: Vec<Ensured>,
+}
+
 /// As often a build begins where others delete, before it goes where nobody does.
 const ATTEMPTS: usize = 3;
 
@@ -244,17 +252,13 @@ impl Session {
         observe: Observer<'_>,
     ) -> Result<Build, BuildError> {
         let started = Instant::now();
-        let mut steps: Vec<Ensured> = Vec::new();
-        let mut ensure = |step: &Keyed| {
-            // Several targets and runtimes may go the same way up to somewhere.
-            if let Some(ensured) = steps.iter().find(|known| known.key == *step.key()) {
-                return Ok(ensured.clone());
-            }
-            let ensured = store.ensure(step, request.refresh, &self.runner, observe)?;
-            steps.push(ensured.clone());
-            Ok::<_, BuildError>(ensured)
-        };
-        let (plan, kernels) = self.follow(request, observe, &mut ensure)?;
+        let mut ensure =
+            |step: &Keyed| Ok(store.ensure(step, request.refresh, &self.runner, observe)?);
+        let Followed {
+            plan,
+            kernels,
+            steps,
+        } = self.follow(request, observe, &mut ensure)?;
         Ok(Build {
             source: request.kernel.clone(),
             target: plan.prepared.target,
@@ -266,20 +270,31 @@ impl Session {
         })
     }
 
-    /// Takes a kernel through its steps, for each target; `ensure` has the outputs of each step.
+    /// Takes a kernel through its steps, for each target; `ensure` has the outputs of each step, and is
+    /// asked once for each.
     fn follow(
         &self,
         request: &Request,
         observe: Observer<'_>,
         ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
-    ) -> Result<(Arc<Plan>, Vec<BuiltKernel>), BuildError> {
+    ) -> Result<Followed, BuildError> {
         let mut kernels = Vec::new();
         let mut first = None;
+        let mut steps: Vec<Ensured> = Vec::new();
+        let mut ensure = |step: &Keyed| {
+            // Several targets and runtimes may go the same way up to somewhere.
+            if let Some(ensured) = steps.iter().find(|known| known.key == *step.key()) {
+                return Ok(ensured.clone());
+            }
+            let ensured = ensure(step)?;
+            steps.push(ensured.clone());
+            Ok(ensured)
+        };
         for variant in variants(request)? {
             let plan = self.plan(&variant, observe)?;
             let built = match &plan.route {
-                Route::Cpu(cpu) => cpu.build(&plan.prepared, ensure)?,
-                Route::Npu(npu) => npu.build(&variant, ensure)?,
+                Route::Cpu(cpu) => cpu.build(&plan.prepared, &mut ensure)?,
+                Route::Npu(npu) => npu.build(&variant, &mut ensure)?,
             };
             merge(&mut kernels, built).map_err(|error| error.at(&request.kernel))?;
             first.get_or_insert(plan);
@@ -296,7 +311,11 @@ impl Session {
             });
             ensure(&*launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?)?;
         }
-        Ok((plan, kernels))
+        Ok(Followed {
+            plan,
+            kernels,
+            steps,
+        })
     }
 
     /// Says for each step of a kernel whether its outputs are in the cache, up to the first whose are
@@ -311,10 +330,6 @@ impl Session {
     ) -> Result<Vec<Explanation>, BuildError> {
         let mut explanations: Vec<Explanation> = Vec::new();
         let mut ensure = |step: &Keyed| {
-            let known = explanations.iter().find(|known| known.key == *step.key());
-            if let Some(ensured) = known.and_then(Explanation::ensured) {
-                return Ok(ensured);
-            }
             let explanation = self.store.explain(step);
             let ensured = explanation.ensured();
             explanations.push(explanation);
