@@ -132,10 +132,10 @@ fn deliver(
         let outcome = result.as_ref().map(Build::outcome);
         outcome.is_ok_and(|outcome| *outcome != Outcome::Hit)
     };
-    let has_built = results.iter().any(is_built);
-    let builds = results.iter().flatten();
-    let steps = builds.flat_map(|build| &build.steps);
-    let in_use = steps.map(|step| step.key).collect();
+    let delivered = results.iter().any(is_built).then(|| {
+        let steps = results.iter().flatten().flat_map(|build| &build.steps);
+        steps.map(|step| step.key).collect()
+    });
     for (request, result) in requests.iter().zip(results) {
         let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
         let result = result.and_then(|build| match &delivery.out_dir {
@@ -159,8 +159,8 @@ fn deliver(
             }
         }
     }
-    if has_built {
-        super::cache::tidy(&session, in_use, terminal);
+    if let Some(delivered) = delivered {
+        super::cache::tidy(&session, delivered, terminal);
     }
     worst.map_or(Ok(()), |code| Err(Failure::Printed(code)))
 }
