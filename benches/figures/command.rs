@@ -46,19 +46,15 @@ pub fn beside_ccache(
         direct >= PAIRS,
         "only {direct} of ccache's hits were direct"
     );
-    let (ours, theirs) = (ours.median(), theirs.median());
-    table.line(
-        figure,
-        format!(
-            "{:.2} ms / {:.2} ms = {:.2}",
-            ours * 1e3,
-            theirs * 1e3,
-            ours / theirs
-        ),
-        ours / theirs,
-        limit,
-        "",
-    );
+    let (measured, ratio) = compare(&ours, &theirs);
+    table.line(figure, measured, ratio, limit, "");
+}
+
+/// What is to be printed of two medians, and their ratio.
+fn compare(ours: &Times, theirs: &Times) -> (String, f64) {
+    let (ours, theirs) = (ours.median() * 1e3, theirs.median() * 1e3);
+    let ratio = ours / theirs;
+    (format!("{ours:.2} ms / {theirs:.2} ms = {ratio:.2}"), ratio)
 }
 
 /// The same beside a hit in sccache's local cache, its server running.
@@ -99,11 +95,6 @@ pub fn sccache(scene: &Scene, table: &mut Table) {
         hits >= 2 * PAIRS,
         "only {hits} of sccache's were hits:\n{stats}"
     );
-    let compare = |ours: &Times, theirs: &Times| {
-        let (ours, theirs) = (ours.median() * 1e3, theirs.median() * 1e3);
-        let ratio = ours / theirs;
-        (format!("{ours:.2} ms / {theirs:.2} ms = {ratio:.2}"), ratio)
-    };
     let (measured, ratio) = compare(&ours, &beside_ours);
     table.line(FIGURE, measured, ratio, 0.2, "");
     let (measured, _) = compare(&nothing, &beside_nothing);

@@ -67,8 +67,10 @@ pub(super) fn library_path(text: &[u8]) -> Vec<PathBuf> {
     let starts = starts.filter(|(_, window)| *window == VARIABLE);
     let values = starts.filter_map(|(at, _)| {
         let value = text.get(at + VARIABLE.len()..)?;
-        let value = value.strip_prefix(b"\"").or(value.strip_prefix(b"'"));
-        let value = value.or(text.get(at + VARIABLE.len()..))?;
+        let value = match value {
+            [b'"' | b'\'', quoted @ ..] => quoted,
+            value => value,
+        };
         value.split(|byte| b"\"'; \t\n&|".contains(byte)).next()
     });
     let directories = values.flat_map(|value| value.split(|byte| *byte == b':'));
