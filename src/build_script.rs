@@ -201,7 +201,7 @@ impl BuildScript {
         if self.stubs || get("DOCS_RS".as_ref()).is_some() {
             return requests
                 .iter()
-                .try_for_each(|request| stub(request, &out_dir));
+                .try_for_each(|request| stub(request, &settings.runtime_crate, &out_dir));
         }
         let warnings = Warnings::default();
         let session = Session::new(settings, interrupt, &|event| warnings.note(&event))?;
@@ -295,10 +295,10 @@ fn rerun_if_changed(cargo: &mut dyn Write, path: &Path) -> Result<(), ScriptErro
 }
 
 /// A launcher without images: the right types, and nothing to run.
-fn stub(request: &Request, out_dir: &Path) -> Result<(), ScriptError> {
+fn stub(request: &Request, runtime_crate: &str, out_dir: &Path) -> Result<(), ScriptError> {
     let understood = Understood::new(request)?;
     let signatures = understood.kernels.iter().map(|kernel| &kernel.signature);
-    let launcher_request = launcher::Request::of_stubs(signatures);
+    let launcher_request = launcher::Request::of_stubs(signatures, runtime_crate);
     let text = launcher::render(&launcher_request)
         .map_err(|error| KernelError::from(error).at(&request.kernel))?;
     let path = out_dir.join(Build::launcher_name(&request.kernel));

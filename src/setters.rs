@@ -116,6 +116,14 @@ macro_rules! layer_setters {
             self
         }
 
+        /// What the host program calls `npu-runtime`, if it has renamed it or has it by way of another
+        /// crate: `my_npu`, `my_facade::npu`.
+        #[must_use]
+        pub fn runtime_crate(mut self, path: impl Into<String>) -> Self {
+            self.layer.runtime_crate = Some(path.into());
+            self
+        }
+
         /// The MLIR/LLVM installation: its directory, or its `bin`.
         #[must_use]
         pub fn llvm(mut self, directory: impl Into<std::path::PathBuf>) -> Self {

@@ -76,6 +76,7 @@ const USER: &str = r#"
 [build]
 target = "npu1"
 march = "user"
+runtime-crate = "user"
 timeout = 1
 jobs = 1
 keep-intermediates = true
@@ -90,6 +91,7 @@ const PROJECT: &str = r#"
 [build]
 target = "npu2"
 march = "project"
+runtime-crate = "project"
 timeout = "2s"
 jobs = 2
 keep-intermediates = false
@@ -106,6 +108,7 @@ fn told(settings: &Settings) -> Vec<String> {
     vec![
         format!("target {:?}", settings.target),
         format!("march {:?}", settings.march),
+        format!("crate {}", settings.runtime_crate),
         format!("timeout {:?}", settings.timeout),
         format!("jobs {:?}", settings.jobs),
         format!("keep {}", settings.keep_intermediates),
@@ -124,6 +127,7 @@ fn without_any_source_there_are_defaults() {
     let settings = place.load(Layer::default());
     assert_eq!(settings.target, None);
     assert_eq!(settings.march, None);
+    assert_eq!(settings.runtime_crate, "npu_runtime");
     assert_eq!(settings.timeout, None);
     assert_eq!(settings.jobs, None);
     assert!(!settings.keep_intermediates);
@@ -152,6 +156,7 @@ fn each_source_beats_the_ones_below_it() {
     let user = [
         "target Some(Npu1)".to_owned(),
         "march Some(Named(\"user\"))".to_owned(),
+        "crate user".to_owned(),
         "timeout Some(1s)".to_owned(),
         "jobs Some(1)".to_owned(),
         "keep true".to_owned(),
@@ -168,6 +173,7 @@ fn each_source_beats_the_ones_below_it() {
     let project = [
         "target Some(Npu2)".to_owned(),
         "march Some(Named(\"project\"))".to_owned(),
+        "crate project".to_owned(),
         "timeout Some(2s)".to_owned(),
         "jobs Some(2)".to_owned(),
         "keep false".to_owned(),
@@ -180,6 +186,7 @@ fn each_source_beats_the_ones_below_it() {
     for (name, value) in [
         ("NPU_BUILD_TARGET", "cpu"),
         ("NPU_BUILD_MARCH", "native"),
+        ("NPU_BUILD_RUNTIME_CRATE", "variable"),
         ("NPU_BUILD_TIMEOUT", "3s"),
         ("NPU_BUILD_JOBS", "3"),
         ("NPU_BUILD_CACHE_DIR", "variable-cache"),
@@ -192,6 +199,7 @@ fn each_source_beats_the_ones_below_it() {
     let variables = [
         "target Some(Cpu)".to_owned(),
         "march Some(Native)".to_owned(),
+        "crate variable".to_owned(),
         "timeout Some(3s)".to_owned(),
         "jobs Some(3)".to_owned(),
         "keep false".to_owned(),
@@ -210,6 +218,7 @@ fn each_source_beats_the_ones_below_it() {
         shared_cache: Some(false),
         target: Some(Target::Npu2),
         march: Some(March::Baseline),
+        runtime_crate: Some("flag".into()),
         llvm: Some("/flag-llvm".into()),
         timeout: Some(Duration::from_secs(4)),
         jobs: Some(4),
@@ -219,6 +228,7 @@ fn each_source_beats_the_ones_below_it() {
     let flagged = [
         "target Some(Npu2)".to_owned(),
         "march Some(Baseline)".to_owned(),
+        "crate flag".to_owned(),
         "timeout Some(4s)".to_owned(),
         "jobs Some(4)".to_owned(),
         "keep true".to_owned(),
@@ -240,8 +250,9 @@ fn each_source_beats_the_ones_below_it() {
     let mixed = told(&place.load(Layer::default()));
     assert_eq!(mixed[0], user[0]);
     assert_eq!(mixed[1], variables[1]);
-    assert_eq!(mixed[2], user[2]);
-    assert_eq!(mixed[5], user[5]);
+    assert_eq!(mixed[2], variables[2]);
+    assert_eq!(mixed[3], user[3]);
+    assert_eq!(mixed[6], user[6]);
 }
 
 #[test]

@@ -24,6 +24,7 @@ use launcher_matrix as matrix;
 const LINTS: &str = "unsafe_code, warnings, missing_docs, dead_code, unused, rust_2018_idioms, \
                      rust_2024_compatibility, missing_debug_implementations, \
                      missing_copy_implementations, single_use_lifetimes, trivial_casts, \
+                     let_underscore_drop, unused_qualifications, \
                      clippy::all, clippy::pedantic, clippy::cargo";
 
 fn manifest(edition: &str) -> String {
@@ -349,4 +350,47 @@ fn the_matrix_compiles_in_a_strict_crate_and_its_documentation_is_clean() {
 #[test]
 fn the_matrix_compiles_in_the_edition_before_as_well() {
     cargo(&write_crate("2021"), &["check"]);
+}
+
+/// What a crate of edition 2015 has to say itself is `extern crate`.
+#[test]
+fn the_matrix_compiles_in_edition_2015_with_the_runtime_renamed() {
+    let directory = write_crate("2015");
+    let renamed =
+        manifest("2015").replace("npu-runtime = {", "my-npu = { package = \"npu-runtime\",");
+    fs::write(directory.join("Cargo.toml"), renamed).unwrap();
+    let lints = LINTS.replace("rust_2018_idioms, rust_2024_compatibility, ", "");
+    let mut library = format!(
+        "//! In a facade.\n#![deny({lints})]\nextern crate my_npu;\n\
+         /// What has the runtime.\npub mod facade {{\n    pub extern crate my_npu as npu;\n}}\n"
+    );
+    for (number, (name, mut request)) in matrix::files().into_iter().enumerate() {
+        request.runtime_crate = ["my-npu", "crate::facade::npu"][number % 2].into();
+        let text = launcher::render(&request).unwrap();
+        fs::write(directory.join(format!("src/generated/{name}.rs")), text).unwrap();
+        let include = format!("include!(\"generated/{name}.rs\");");
+        writeln!(
+            library,
+            "pub mod {name} {{\n    //! Public.\n    {include}\n}}"
+        )
+        .unwrap();
+    }
+    fs::write(directory.join("src/lib.rs"), library).unwrap();
+    fs::write(directory.join("src/main.rs"), "fn main() {}\n").unwrap();
+    cargo(&directory, &["clippy"]);
+}
+
+#[test]
+fn a_runtime_crate_that_is_no_path_is_refused() {
+    let (_, mut request) = matrix::files().swap_remove(0);
+    for path in [
+        "", "a b", "::a", "a::", "crate", "a::crate", "type", "a;", "é", "_", "1a", "-a",
+    ] {
+        request.runtime_crate = path.into();
+        let error = launcher::check(&request).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("'{path}' is no path of a crate")),
+            "{error}"
+        );
+    }
 }

@@ -150,6 +150,7 @@ fn launcher(prepared: &Prepared, compile: &Step, compiled: &Ensured) -> Keyed {
     let request = launcher::Request {
         kernels: kernels.collect(),
         locate: launcher::Locate::Embed,
+        runtime_crate: launcher::runtime_crate(),
     };
     let step = step::launcher::launcher(&compile.subject, compile.target, &request);
     step.unwrap().into()

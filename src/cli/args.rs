@@ -98,6 +98,10 @@ pub struct Global {
     /// Let the cache directory's group write it, too
     #[arg(long, global = true, help_heading = "Cache")]
     pub shared_cache: bool,
+    /// What the host program calls npu-runtime, if it has renamed it or has it by way of another
+    /// crate, e.g. my_facade::npu
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Launchers")]
+    pub runtime_crate: Option<String>,
     /// The MLIR/LLVM installation (its directory, or its bin)
     #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
     pub llvm: Option<PathBuf>,
@@ -134,6 +138,7 @@ impl Global {
             cache_dir: self.cache_dir.clone(),
             cache: self.no_cache.then_some(false),
             shared_cache: self.shared_cache.then_some(true),
+            runtime_crate: self.runtime_crate.clone(),
             llvm: self.llvm.clone(),
             air: self.air.clone(),
             aie: self.aie.clone(),

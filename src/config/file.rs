@@ -110,6 +110,7 @@ struct BuildText {
     format: Option<Parsed<Package>>,
     transform: Option<PathBuf>,
     march: Option<Parsed<March>>,
+    runtime_crate: Option<String>,
     timeout: Option<Timeout>,
     jobs: Option<Jobs>,
     keep_intermediates: Option<bool>,
@@ -474,6 +475,7 @@ impl Text {
                 timeout: self.build.timeout.map(|timeout| timeout.0),
                 jobs: self.build.jobs.map(|jobs| jobs.0),
                 keep_intermediates: self.build.keep_intermediates,
+                runtime_crate: self.build.runtime_crate,
             },
             kernels: kernels.collect(),
         }

@@ -19,6 +19,7 @@ pub use npu::{LaunchGrid, NpuChoices, Package};
 use npu_runtime::Runtime;
 
 use crate::kernel::Target;
+use crate::launcher;
 use crate::step::cpu::March;
 use crate::store::{Bounds, Sharing};
 use crate::toolchain::{AieSearch, Configured, HsacoPacker, Search, XrtSearch};
@@ -45,6 +46,8 @@ pub struct Layer {
     pub transform: Option<PathBuf>,
     /// The CPU that the cpu target compiles for.
     pub march: Option<March>,
+    /// The path of the runtime's crate in host programs.
+    pub runtime_crate: Option<String>,
     /// The MLIR/LLVM installation.
     pub llvm: Option<PathBuf>,
     /// The mlir-air installation.
@@ -118,6 +121,8 @@ pub struct Settings {
     pub transform: Option<PathBuf>,
     /// The CPU that the cpu target compiles for.
     pub march: Option<March>,
+    /// The path of the runtime's crate in host programs.
+    pub runtime_crate: String,
     /// Where to look for an MLIR/LLVM installation.
     pub llvm: Search,
     /// Where to look for the AIE toolchain.
@@ -202,6 +207,7 @@ impl Settings {
                 .or_else(|| environment.transform())
                 .map(|path| cwd.join(path)),
             march: layer.march,
+            runtime_crate: layer.runtime_crate.unwrap_or_else(launcher::runtime_crate),
             llvm,
             xrt: environment.xrt_search(aie.xrt.clone(), layer.cxx),
             aie,
@@ -296,6 +302,7 @@ impl Layer {
             format: self.format.or(below.format),
             transform: self.transform.or(below.transform),
             march: self.march.or(below.march),
+            runtime_crate: self.runtime_crate.or(below.runtime_crate),
             llvm: self.llvm.or(below.llvm),
             air: self.air.or(below.air),
             aie: self.aie.or(below.aie),

@@ -60,9 +60,9 @@ impl Parameter<'_> {
         match self.memory() {
             None => format!("{name}: {path}"),
             Some((_, _, Direction::In)) => {
-                format!("{name}: &(impl ::npu_runtime::Input<{path}> + ?Sized)")
+                format!("{name}: &(impl npu_runtime::Input<{path}> + ?Sized)")
             }
-            Some(_) => format!("{name}: &mut (impl ::npu_runtime::Output<{path}> + ?Sized)"),
+            Some(_) => format!("{name}: &mut (impl npu_runtime::Output<{path}> + ?Sized)"),
         }
     }
 
@@ -72,9 +72,9 @@ impl Parameter<'_> {
         match self.memory() {
             None => format!("{name}: {path}"),
             Some((_, _, Direction::In)) => {
-                format!("{name}: impl ::npu_runtime::IntoInput<'a, {path}>")
+                format!("{name}: impl npu_runtime::IntoInput<'a, {path}>")
             }
-            Some(_) => format!("{name}: impl ::npu_runtime::IntoOutput<'a, {path}>"),
+            Some(_) => format!("{name}: impl npu_runtime::IntoOutput<'a, {path}>"),
         }
     }
 
@@ -84,9 +84,9 @@ impl Parameter<'_> {
         match self.memory() {
             None => format!("pub {name}: {path}"),
             Some((_, _, Direction::In)) => {
-                format!("pub {name}: &'a dyn ::npu_runtime::Input<{path}>")
+                format!("pub {name}: &'a dyn npu_runtime::Input<{path}>")
             }
-            Some(_) => format!("pub {name}: &'a mut dyn ::npu_runtime::Output<{path}>"),
+            Some(_) => format!("pub {name}: &'a mut dyn npu_runtime::Output<{path}>"),
         }
     }
 
@@ -139,14 +139,14 @@ impl RustType {
             ElementType::F32 => Self::new("f32", "0.0"),
             ElementType::F64 => Self::new("f64", "0.0"),
             ElementType::F16 => Self {
-                path: "::npu_runtime::half::f16",
+                path: "npu_runtime::half::f16",
                 short: "f16",
-                zero: "::npu_runtime::half::f16::ZERO",
+                zero: "npu_runtime::half::f16::ZERO",
             },
             ElementType::Bf16 => Self {
-                path: "::npu_runtime::half::bf16",
+                path: "npu_runtime::half::bf16",
                 short: "bf16",
-                zero: "::npu_runtime::half::bf16::ZERO",
+                zero: "npu_runtime::half::bf16::ZERO",
             },
             _ => return None,
         })

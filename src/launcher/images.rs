@@ -100,18 +100,18 @@ impl File<'_> {
             return None;
         }
         let file = text::literal(&self.artifact.file);
-        let bytes = format!("*::core::include_bytes!({file})");
+        let bytes = format!("*::std::include_bytes!({file})");
         let value = if bytes.len() <= layout::SMALL {
-            format!("\n        &::npu_runtime::Aligned({bytes});")
+            format!("\n        &npu_runtime::Aligned({bytes});")
         } else if MEMBER_INDENT + bytes.len() < WIDTH {
-            format!(" &::npu_runtime::Aligned(\n        {bytes},\n    );")
+            format!(" &npu_runtime::Aligned(\n        {bytes},\n    );")
         } else {
-            let aligned = "&::npu_runtime::Aligned(*::core::include_bytes!(";
+            let aligned = "&npu_runtime::Aligned(*::std::include_bytes!(";
             format!("\n        {aligned}\n            {file}\n        ));")
         };
         let constant = self.constant();
         Some(format!(
-            "    pub(super) static {constant}: &::npu_runtime::Aligned<[u8]> ={value}"
+            "    pub(super) static {constant}: &npu_runtime::Aligned<[u8]> ={value}"
         ))
     }
 }
@@ -145,7 +145,7 @@ pub(super) fn artifacts(files: &[File<'_>]) -> String {
             Some((module, constant)) => format!("super::{module}::{constant}"),
             None => file.constant(),
         };
-        Expr::call("::npu_runtime::Artifact::embedded", [Expr::Atom(path)])
+        Expr::call("npu_runtime::Artifact::embedded", [Expr::Atom(path)])
     };
     let artifacts = files.iter().map(artifact).collect();
     Expr::Array("", artifacts).lay_out(12, "let artifacts = ", ";")
@@ -178,17 +178,17 @@ pub(super) fn array(images: &[Image], files: &[File<'_>]) -> String {
         let (variant, kernel, compiled) = match image {
             Image::Object { .. } => {
                 let object = fields.pop().map(|(_, value)| value);
-                return Expr::call("::npu_runtime::Image::Object", Vec::from_iter(object));
+                return Expr::call("npu_runtime::Image::Object", Vec::from_iter(object));
             }
             Image::Hsaco {
                 kernel, compiled, ..
-            } => ("::npu_runtime::Image::Hsaco", kernel, compiled),
+            } => ("npu_runtime::Image::Hsaco", kernel, compiled),
             Image::FullElf {
                 kernel, compiled, ..
-            } => ("::npu_runtime::Image::FullElf", kernel, compiled),
+            } => ("npu_runtime::Image::FullElf", kernel, compiled),
             Image::Xclbin {
                 kernel, compiled, ..
-            } => ("::npu_runtime::Image::Xclbin", kernel, compiled),
+            } => ("npu_runtime::Image::Xclbin", kernel, compiled),
         };
         let kernel = Expr::Atom(text::literal(kernel));
         let kernel = Expr::call("::std::borrow::Cow::Borrowed", [kernel]);
@@ -201,7 +201,7 @@ pub(super) fn array(images: &[Image], files: &[File<'_>]) -> String {
 
 fn compiled_for(compiled: &Compiled) -> Expr {
     let npu = npu(&compiled.target).map_or(String::new(), |npu| format!("{npu:?}"));
-    let target = format!("::npu_runtime::Compiled::for_target(::npu_runtime::Npu::{npu})");
+    let target = format!("npu_runtime::Compiled::for_target(npu_runtime::Npu::{npu})");
     match compiled.grid {
         None => Expr::Atom(target),
         Some(grid) => {

@@ -19,7 +19,7 @@ pub(super) struct Method {
 /// The method that launches.
 pub(super) fn launch(api: &Api<'_>) -> Method {
     let lifetime = if api.borrows() { "<'_>" } else { "" };
-    let result = "::core::result::Result<(), ::npu_runtime::Error>";
+    let result = "::std::result::Result<(), npu_runtime::Error>";
     let arguments = arguments(api, |shape| format!("&{shape}"));
     Method {
         head: head(
@@ -41,8 +41,8 @@ pub(super) fn bind(api: &Api<'_>) -> Method {
     } else {
         ("pub fn bind", "'static", "")
     };
-    let launch = format!("::npu_runtime::Launch<{bound}>");
-    let result = format!("::core::result::Result<{launch}, ::npu_runtime::Error>");
+    let launch = format!("npu_runtime::Launch<{bound}>");
+    let result = format!("::std::result::Result<{launch}, npu_runtime::Error>");
     let arguments = arguments(api, |shape| format!("{shape}.to_vec()"));
     Method {
         head: head(api, name, &result, lifetime, Parameter::bound_declaration),
@@ -69,7 +69,7 @@ fn head<'a>(
 ) -> String {
     let mut parameters = vec!["&self".to_owned()];
     if api.signature.grid {
-        let grid = "grid: impl ::core::convert::Into<::npu_runtime::Grid>";
+        let grid = "grid: impl ::std::convert::Into<npu_runtime::Grid>";
         parameters.push(grid.to_owned());
     }
     match api.form {
@@ -91,16 +91,16 @@ fn arguments(api: &Api<'_>, shape: fn(&str) -> String) -> Vec<Expr> {
     let argument = |parameter: &Parameter<'_>| {
         let (name, path) = (&parameter.name, parameter.rust.path);
         let head = match parameter.memory() {
-            None => "::npu_runtime::Arg::scalar".to_owned(),
-            Some((_, _, Direction::In)) => format!("::npu_runtime::Arg::input::<{path}>"),
-            Some(_) => format!("::npu_runtime::Arg::output::<{path}>"),
+            None => "npu_runtime::Arg::scalar".to_owned(),
+            Some((_, _, Direction::In)) => format!("npu_runtime::Arg::input::<{path}>"),
+            Some(_) => format!("npu_runtime::Arg::output::<{path}>"),
         };
         let argument = Expr::call(head, [Expr::atom(name.to_string())]);
         match &parameter.shape {
             None => argument,
             Some((name, _)) => {
                 let shape = Expr::Atom(shape(&name.to_string()));
-                Expr::call("::npu_runtime::Arg::with_shape", [argument, shape])
+                Expr::call("npu_runtime::Arg::with_shape", [argument, shape])
             }
         }
     };
@@ -111,7 +111,7 @@ fn arguments(api: &Api<'_>, shape: fn(&str) -> String) -> Vec<Expr> {
 fn body(api: &Api<'_>, method: &'static str, arguments: Expr) -> String {
     let grid = match api.signature.grid {
         true => "grid.into()",
-        false => "::npu_runtime::Grid::ONE",
+        false => "npu_runtime::Grid::ONE",
     };
     let arguments = vec![Expr::atom(grid), arguments];
     Expr::Method("self.0".to_owned(), method, arguments).lay_out(12, "", "")
@@ -132,10 +132,11 @@ pub(super) fn unpack(api: &Api<'_>) -> String {
 fn trial(api: &Api<'_>, method: &str, arguments: Vec<Expr>) -> String {
     let mut all = vec![Expr::atom("kernel")];
     if api.signature.grid {
-        all.push(Expr::atom("::npu_runtime::Grid::ONE"));
+        all.push(Expr::atom("npu_runtime::Grid::ONE"));
     }
     all.extend(arguments);
-    Expr::call(format!("Kernel::{method}"), all).lay_out(8, "let _ = ", ";")
+    let call = Expr::call(format!("Kernel::{method}"), all);
+    Expr::call("::std::mem::drop", [call]).lay_out(8, "", ";")
 }
 
 /// What a method takes besides the grid, all of it empty.

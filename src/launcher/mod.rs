@@ -63,12 +63,24 @@ pub struct Request {
     pub kernels: Vec<Kernel>,
     /// Where the host program finds the artifacts.
     pub locate: Locate,
+    /// The path of the runtime's crate in the host program, which may have renamed it.
+    #[serde(default = "runtime_crate")]
+    pub runtime_crate: String,
+}
+
+/// The runtime's crate under its own name.
+#[must_use]
+pub fn runtime_crate() -> String {
+    names::RUNTIME.to_owned()
 }
 
 impl Request {
     /// Launchers without images: the right types, and nothing to run.
     #[must_use]
-    pub fn of_stubs<'a>(signatures: impl Iterator<Item = &'a Signature>) -> Self {
+    pub fn of_stubs<'a>(
+        signatures: impl Iterator<Item = &'a Signature>,
+        runtime_crate: &str,
+    ) -> Self {
         let kernels = signatures.map(|signature| Kernel {
             signature: signature.clone(),
             key: Digest::of(""),
@@ -77,6 +89,7 @@ impl Request {
         Self {
             kernels: kernels.collect(),
             locate: Locate::Embed,
+            runtime_crate: runtime_crate.to_owned(),
         }
     }
 }
@@ -237,6 +250,12 @@ pub enum Error {
         /// Its type as the MLIR spells it.
         mlir_type: String,
     },
+    /// What was named as the runtime's crate is no path.
+    #[error(
+        "'{0}' is no path of a crate: give the runtime's name in the host program, such as my_npu or \
+         my_facade::npu"
+    )]
+    RuntimeCrate(String),
     /// The request can't be written as JSON.
     #[error("can't write a launcher's request as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -294,7 +313,7 @@ pub fn check(request: &Request) -> Result<(), Error> {
 /// # Errors
 /// What [`check`] reports, and [`Error::Template`].
 pub fn render(request: &Request) -> Result<String, Error> {
-    view::render(&modules(request)?, request.locate)
+    view::render(&modules(request)?, request)
 }
 
 /// A kernel whose names and types have been settled.
@@ -306,6 +325,9 @@ struct Module<'a> {
 
 fn modules(request: &Request) -> Result<Vec<Module<'_>>, Error> {
     images::check(&request.kernels)?;
+    if !names::is_runtime_crate(&request.runtime_crate) {
+        return Err(Error::RuntimeCrate(request.runtime_crate.clone()));
+    }
     let mut modules: Vec<Module<'_>> = Vec::with_capacity(request.kernels.len());
     for kernel in &request.kernels {
         let name = names::module(&kernel.signature.name);

@@ -27,7 +27,10 @@ const KEYWORDS: &[&str] = &[
 const PATH_KEYWORDS: &[&str] = &["crate", "self", "super"];
 
 /// Crates that the including file names: a module called so would make its paths ambiguous.
-const CRATES: &[&str] = &["alloc", "core", "npu_runtime", "std"];
+const CRATES: &[&str] = &["alloc", "core", RUNTIME, "std"];
+
+/// What generated code calls the runtime's crate.
+pub(super) const RUNTIME: &str = "npu_runtime";
 
 /// A Rust identifier, displayed as it must be written (`r#` where needed).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,6 +79,36 @@ pub fn artifact_file_name(kernel_name: &str, digest: &Digest, extension: &str) -
         stem => stem,
     };
     format!("{stem}-{}.{extension}", digest.short())
+}
+
+/// Whether `path` leads to a crate or module: `my_npu`, `my_facade::npu`, `crate::npu`. A package's
+/// name may keep its hyphens.
+pub(super) fn is_runtime_crate(path: &str) -> bool {
+    let is_identifier = |name: &str| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name
+                .bytes()
+                .all(|c| c.is_ascii_alphanumeric() || b"_-".contains(&c))
+            && !KEYWORDS.contains(&name)
+            && !PATH_KEYWORDS.contains(&name)
+            && name != "_"
+    };
+    let path = path.strip_prefix("crate::").unwrap_or(path);
+    path.split("::").all(is_identifier)
+}
+
+/// What follows `use` so that [`RUNTIME`] means the crate or module at `path`.
+pub(super) fn runtime_import(path: &str) -> String {
+    let path = path.replace('-', "_");
+    let root = if path.starts_with("crate::") {
+        ""
+    } else {
+        "::"
+    };
+    match path.rsplit("::").next() {
+        Some(RUNTIME) => format!("{root}{path}"),
+        _ => format!("{root}{path} as {RUNTIME}"),
+    }
 }
 
 pub(super) fn module(kernel_name: &str) -> Identifier {

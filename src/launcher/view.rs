@@ -10,7 +10,8 @@ use super::api::{Form, Parameter};
 use super::images::{self, File};
 use super::layout::{self, Expr};
 use super::methods::{self, Method};
-use super::{Error, Image, Locate, Module, TEMPLATE, docs, text};
+use super::names;
+use super::{Error, Image, Locate, Module, Request, TEMPLATE, docs, text};
 
 static TERA: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
     let mut tera = Tera::default();
@@ -21,16 +22,17 @@ static TERA: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
     }
 });
 
-pub(super) fn render(modules: &[Module<'_>], locate: Locate) -> Result<String, Error> {
+pub(super) fn render(modules: &[Module<'_>], request: &Request) -> Result<String, Error> {
     let template = |reason| Error::Template { reason };
     let tera = TERA.as_ref().map_err(|reason| template(reason.clone()))?;
     let modules: Vec<_> = modules
         .iter()
         .zip(images::files(modules))
-        .map(|(module, files)| View::new(module, &files, locate))
+        .map(|(module, files)| View::new(module, &files, request.locate))
         .collect();
     let mut context = Context::new();
     context.insert("modules", &modules);
+    context.insert("runtime", &names::runtime_import(&request.runtime_crate));
     let text = tera.render("launcher", &context);
     text.map_err(|error| template(chain(&error)))
 }
@@ -159,12 +161,12 @@ fn parameters(parameters: &[Parameter<'_>]) -> String {
         let source = parameter.source;
         let mut arguments = vec![literal(&source.name), literal(&source.mlir_type)];
         let path = |kind: &str, value: &dyn std::fmt::Debug| {
-            Expr::Atom(format!("::npu_runtime::{kind}::{value:?}"))
+            Expr::Atom(format!("npu_runtime::{kind}::{value:?}"))
         };
         match &source.kind {
             Kind::Scalar(element) => {
                 arguments.push(path("ElementType", element));
-                Expr::call("::npu_runtime::Parameter::scalar", arguments)
+                Expr::call("npu_runtime::Parameter::scalar", arguments)
             }
             Kind::Memory {
                 element,
@@ -174,13 +176,13 @@ fn parameters(parameters: &[Parameter<'_>]) -> String {
                 arguments.push(path("ElementType", element));
                 arguments.push(shape_expression(shape));
                 arguments.push(path("Direction", direction));
-                Expr::call("::npu_runtime::Parameter::memory", arguments)
+                Expr::call("npu_runtime::Parameter::memory", arguments)
             }
         }
     };
     let items: Vec<Expr> = parameters.iter().map(parameter).collect();
     let head = format!(
-        "static PARAMETERS: [::npu_runtime::Parameter; {}] = ",
+        "static PARAMETERS: [npu_runtime::Parameter; {}] = ",
         items.len()
     );
     Expr::Array("", items).lay_out(4, &head, ";")
@@ -189,17 +191,17 @@ fn parameters(parameters: &[Parameter<'_>]) -> String {
 fn shape_expression(shape: &Shape) -> Expr {
     let dim = |dim: &Option<u64>| match dim {
         Some(size) => Expr::Atom(format!(
-            "::core::option::Option::Some({})",
+            "::std::option::Option::Some({})",
             text::integer(*size)
         )),
-        None => Expr::atom("::core::option::Option::None"),
+        None => Expr::atom("::std::option::Option::None"),
     };
     match shape {
-        Shape::Unranked => Expr::atom("::npu_runtime::Shape::Unranked"),
+        Shape::Unranked => Expr::atom("npu_runtime::Shape::Unranked"),
         Shape::Ranked(dims) => {
             let dims = Expr::Array("&", dims.iter().map(dim).collect());
             let dims = Expr::call("::std::borrow::Cow::Borrowed", [dims]);
-            Expr::call("::npu_runtime::Shape::Ranked", [dims])
+            Expr::call("npu_runtime::Shape::Ranked", [dims])
         }
     }
 }

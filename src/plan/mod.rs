@@ -307,7 +307,7 @@ impl Session {
             let launcher = plan.launcher.get_or_plan(digests, || {
                 let subject = subject(&plan.prepared);
                 let target = plan.prepared.target.name();
-                step::launcher::launcher(&subject, target, &launcher_request(&kernels))
+                step::launcher::launcher(&subject, target, &self.launcher_request(&kernels))
             });
             ensure(&*launcher.map_err(|error| KernelError::from(error).at(&request.kernel))?)?;
         }
@@ -397,7 +397,10 @@ impl Session {
         if request.format != Some(Package::As(Format::Pdi)) {
             // That there can be none is known before anything is compiled.
             let kernels = prepared.understood.kernels.iter();
-            let stubs = launcher::Request::of_stubs(kernels.map(|kernel| &kernel.signature));
+            let stubs = launcher::Request::of_stubs(
+                kernels.map(|kernel| &kernel.signature),
+                &self.settings.runtime_crate,
+            );
             let checked = launcher::check(&stubs).map_err(KernelError::from);
             checked.map_err(|error| error.at(&request.kernel))?;
         }
@@ -412,6 +415,19 @@ impl Session {
             self.plans.put(request.kernel.clone(), Arc::clone(&plan));
         }
         Ok(plan)
+    }
+
+    fn launcher_request(&self, kernels: &[BuiltKernel]) -> launcher::Request {
+        let kernels = kernels.iter().map(|kernel| launcher::Kernel {
+            signature: kernel.signature.clone(),
+            key: kernel.key,
+            images: kernel.images.clone(),
+        });
+        launcher::Request {
+            kernels: kernels.collect(),
+            locate: launcher::Locate::Embed,
+            runtime_crate: self.settings.runtime_crate.clone(),
+        }
     }
 
     /// Whether a route would be found again, the kernel being the same.
@@ -465,16 +481,4 @@ fn temporary_store(reason: &str, observe: Observer<'_>) -> Result<Store, BuildEr
         path: std::env::temp_dir(),
         source,
     })
-}
-
-fn launcher_request(kernels: &[BuiltKernel]) -> launcher::Request {
-    let kernels = kernels.iter().map(|kernel| launcher::Kernel {
-        signature: kernel.signature.clone(),
-        key: kernel.key,
-        images: kernel.images.clone(),
-    });
-    launcher::Request {
-        kernels: kernels.collect(),
-        locate: launcher::Locate::Embed,
-    }
 }

@@ -179,7 +179,11 @@ pub fn files() -> Vec<(String, Request)> {
 }
 
 pub fn request(kernels: Vec<Kernel>, locate: Locate) -> Request {
-    Request { kernels, locate }
+    Request {
+        kernels,
+        locate,
+        runtime_crate: npu_build::launcher::runtime_crate(),
+    }
 }
 
 fn elements() -> Vec<Kernel> {
