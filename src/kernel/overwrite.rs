@@ -1,5 +1,7 @@
-//! When a structured operation writes every element of its destination without looking at it:
-//! the one way, besides whole copies, in which an argument is proven to be `out`.
+//! When a copy or a structured operation writes every element of its destination without looking at
+//! it: the one way in which an argument is proven to be `out`. How much is written follows from the
+//! operands' extents, so all of them have to be known: nothing but their static types keeps a
+//! dynamic one from being shorter than the destination.
 
 use super::effects::Context;
 use super::header::{self, Generic};
@@ -63,18 +65,68 @@ pub(super) fn generic_operands(
             let fits = tokens.is(sizes + 7, b'>') && reads.checked_add(writes)? == inputs.len();
             fits.then_some(reads)?
         }
-        // These have exactly one output, their last operand.
-        None if matches!(
-            tokens.text(name).trim_matches('"'),
-            "linalg.transpose" | "linalg.broadcast" | "linalg.map"
-        ) =>
-        {
-            inputs.len().checked_sub(1)?
-        }
-        None => return None,
+        None => match tokens.text(name).trim_matches('"') {
+            "linalg.transpose" | "linalg.broadcast" | "linalg.map" | "linalg.softmax" => {
+                inputs.len().checked_sub(1)?
+            }
+            // As many outputs as inputs.
+            "linalg.reduce" if inputs.len() % 2 == 0 => inputs.len() / 2,
+            _ => return None,
+        },
     };
     let outputs = inputs.split_off(reads);
     Some((inputs, outputs))
+}
+
+/// Whether a copy between operands of the types in these tokens, after a `:`, writes all of its
+/// destination.
+pub(super) fn copies_all(context: &Context<'_, '_>, range: (usize, usize)) -> bool {
+    let tokens = context.tokens;
+    let colon = tokens.find(range, b':');
+    // `: (T, T) -> ()` or `: T to T`.
+    let types = colon + 1 + usize::from(tokens.is(colon + 1, b'('));
+    match listed_extents(context, types).as_slice() {
+        [Some(source), Some(destination)] => colon < range.1 && source == destination,
+        _ => false,
+    }
+}
+
+/// Whether the extents of all operands of a structured operation are known. That they agree is for
+/// the tools to check.
+fn is_static(context: &Context<'_, '_>, (name, end): (usize, usize)) -> bool {
+    let tokens = context.tokens;
+    let known = |types| {
+        let extents = listed_extents(context, types);
+        extents.iter().all(Option::is_some)
+    };
+    if tokens.kind(name) == Kind::Text {
+        let colon = tokens.find((Generic::read(tokens, name).end, end), b':');
+        return tokens.is(colon + 1, b'(') && known(colon + 2);
+    }
+    let is_list = |at: usize| matches!(tokens.text(at), "ins" | "outs") && tokens.is(at + 1, b'(');
+    (name..end).filter(|at| is_list(*at)).all(|list| {
+        let inside = (list + 2, tokens.close(list + 1));
+        let colon = tokens.find(inside, b':');
+        colon < inside.1 && known(colon + 1)
+    })
+}
+
+/// The extents of the types in a list that starts at a token; `None` for one that has unknown ones.
+fn listed_extents(context: &Context<'_, '_>, mut at: usize) -> Vec<Option<Vec<u64>>> {
+    let tokens = context.tokens;
+    let mut found = Vec::new();
+    loop {
+        let past = header::after_type(tokens, at);
+        let alias = context.aliases.get(tokens.text(at)).filter(|_| past == at + 1);
+        let (from, to) = alias.map_or((at, past), |value| {
+            (*value, header::after_type(tokens, *value))
+        });
+        found.push(types::extents(tokens.span(from, to)));
+        if !tokens.is(past, b',') && !tokens.is_word(past, "to") {
+            return found;
+        }
+        at = past + 1;
+    }
 }
 
 fn values(tokens: &Tokens<'_>, (start, end): (usize, usize)) -> Vec<usize> {
@@ -83,13 +135,23 @@ fn values(tokens: &Tokens<'_>, (start, end): (usize, usize)) -> Vec<usize> {
         .collect()
 }
 
-/// Whether the operation at these tokens, which has one output, writes all of it and never reads
-/// what was there.
+/// Whether the structured operation at these tokens, which has one output, writes all of it and
+/// never reads what was there.
 pub(super) fn writes_all(context: &Context<'_, '_>, name: &str, range: (usize, usize)) -> bool {
+    let tokens = context.tokens;
+    if !payload_is_pure(tokens, range) || !is_static(context, range) {
+        return false;
+    }
     match name.strip_prefix("linalg.") {
-        Some("generic") => generic(context, range),
+        Some("generic") => {
+            // Each element is written once, and without a look at the old one.
+            let map = last_map(context, range).is_some_and(types::is_permutation);
+            map && !payload_reads_output(tokens, range)
+        }
         Some(name) => {
-            matches!(
+            // In generic form it has a payload, which could be any.
+            let is_custom = tokens.kind(range.0) != Kind::Text;
+            let is_elementwise = matches!(
                 name,
                 "fill"
                     | "copy"
@@ -115,18 +177,11 @@ pub(super) fn writes_all(context: &Context<'_, '_>, name: &str, range: (usize, u
                     | "square"
                     | "tanh"
                     | "erf"
-            ) && payload_is_pure(context.tokens, range)
+            );
+            is_elementwise && (is_custom || !payload_reads_output(tokens, range))
         }
         None => false,
     }
-}
-
-/// `linalg.generic`: the output's map is a permutation, so that each element is written once,
-/// and the payload does not use the output's old element.
-fn generic(context: &Context<'_, '_>, range: (usize, usize)) -> bool {
-    let tokens = context.tokens;
-    let map = last_map(context, range).is_some_and(types::is_permutation);
-    map && payload_is_pure(tokens, range) && !payload_reads_output(tokens, range)
 }
 
 /// The inside of the last `affine_map<…>` of `indexing_maps`: the output's.

@@ -378,8 +378,8 @@ fn is_sequence(tokens: &Tokens<'_>, function: &Function<'_>) -> bool {
         return false;
     };
     let talks = |i: usize| {
-        aie::operation(tokens, i)
-            .is_some_and(|(name, _)| name.starts_with("aiex.npu.") || name.starts_with("aiex.ipu."))
+        let operation = aie::operation(tokens, i).and_then(|(name, _)| aie::without_dialect(name));
+        operation.is_some_and(|name| name.starts_with("npu.") || name.starts_with("ipu."))
     };
     !function.private && (function.symbol.as_deref() == Some("sequence") || (start..end).any(talks))
 }

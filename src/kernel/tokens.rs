@@ -121,6 +121,14 @@ impl<'s> Tokens<'s> {
         }
     }
 
+    /// The index of the first `punct` in a range that is in no group there, or the range's end.
+    pub(super) fn find(&self, (mut at, end): (usize, usize), punct: u8) -> usize {
+        while at < end && !self.is(at, punct) {
+            at = self.after(at);
+        }
+        at.min(end)
+    }
+
     /// The index after the location `loc(…)` that starts at `index`, or `index` if none does.
     pub(super) fn after_location(&self, index: usize) -> usize {
         if self.is(index + 1, b'(') && self.is_word(index, "loc") {

@@ -213,6 +213,19 @@ fn strided_layout(text: &str) -> Option<Layout> {
     Some(Layout::Strided { strides, offset })
 }
 
+/// The extents of a memref or tensor, outermost first, and none of a scalar; `None` if one is not
+/// known.
+pub(super) fn extents(text: &str) -> Option<Vec<u64>> {
+    let shaped = inside(text, "memref<").or_else(|| inside(text, "tensor<"));
+    if let Some(shaped) = shaped {
+        let (shape, element) = dimensions(split_at_commas(shaped).first()?)?;
+        element_of(element)?;
+        return shape.into_iter().collect();
+    }
+    let is_value = text.starts_with("vector<") || text.starts_with("complex<");
+    (is_value || matches!(parse(text), Type::Scalar(_))).then(Vec::new)
+}
+
 /// Whether the inside of `affine_map<…>` is `(d0, d1) -> (d0, d1)`.
 fn is_identity(map: &str) -> bool {
     map_lists(map).is_some_and(|(dims, results)| dims == results)

@@ -1,5 +1,6 @@
 //! Operations that load from memory, store to it, copy it or view it.
 
+use super::super::overwrite;
 use super::super::tokens::Kind;
 use super::Walk;
 use super::values::Effect;
@@ -87,10 +88,10 @@ impl Walk<'_, '_> {
         };
         let end = self.operation_end(self.at);
         if access == Access::ToTensor {
-            // Properties may also stand under an alias, which could name anything.
+            // The properties stand before the types, by name or under an alias that could name anything.
             let may_be =
                 |i| tokens.text(i).trim_matches('"') == "writable" || tokens.kind(i) == Kind::Hash;
-            writable = (next..end).any(may_be);
+            writable = (next..tokens.find((next, end), b':')).any(may_be);
         }
         match (access, second, result) {
             (Access::View, _, Some(result)) => self.alias(result, first),
@@ -110,7 +111,8 @@ impl Walk<'_, '_> {
             }
             (Access::Copy, Some(second), _) => {
                 self.effect(first, Effect::Read);
-                let effect = self.whole(true);
+                let all = overwrite::copies_all(self.context, (next, end));
+                let effect = self.whole(all);
                 self.effect(second, effect);
             }
             (Access::Store | Access::Copy, None, _) => return false,

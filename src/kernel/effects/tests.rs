@@ -128,6 +128,22 @@ mod reads_and_writes {
     }
 }
 
+#[test]
+fn the_inputs_of_users() {
+    for (text, expected) in [
+        (
+            include_str!("../../../tests/data/kernels/copy-into-larger.mlir"),
+            "in inout",
+        ),
+        (
+            include_str!("../../../tests/data/kernels/location-alias.mlir"),
+            "in out",
+        ),
+    ] {
+        assert_eq!(of(text), expected, "{text}");
+    }
+}
+
 mod what_hides_a_use;
 
 mod proven_overwritten;

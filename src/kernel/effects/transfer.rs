@@ -64,7 +64,8 @@ impl Walk<'_, '_> {
         true
     }
 
-    /// The first value in the parentheses is what is moved; the rest are numbers.
+    /// What is moved is memory, all else that an operation names are numbers, which the oldest
+    /// form has before it.
     fn moves(&mut self, flow: Flow, end: usize) {
         let tokens = self.context.tokens;
         let effect = match flow {
@@ -73,7 +74,9 @@ impl Walk<'_, '_> {
             Flow::Unknown => Effect::Both,
         };
         let mut from = self.at;
-        if let Some(value) = (from..end).find(|i| tokens.kind(*i) == Kind::Value) {
+        let is_memory =
+            |i: &usize| tokens.kind(*i) == Kind::Value && self.values.has(tokens.value_name(*i));
+        if let Some(value) = (from..end).find(is_memory) {
             self.effect(value, effect);
             from = value + 1;
         }

@@ -116,6 +116,75 @@ fn not_if_it_may_not_run_or_is_only_a_part() {
     );
 }
 
+/// A loop runs, and a copy copies, as far as the extents of the source go.
+#[test]
+fn not_if_what_is_written_may_be_less() {
+    let of_two = |x: &str, y: &str, body: &str| {
+        of(&format!(
+            "!t = {x}\n#id = affine_map<(d0) -> (d0)>\n\
+             func.func @k(%x: {x}, %y: {y}, %s: f32) {{\n{body}\nreturn\n}}"
+        ))
+    };
+    for (x, y, expected) in [
+        ("memref<128xf32>", "memref<128xf32>", "in out"),
+        ("memref<?xf32>", "memref<128xf32>", "in inout"),
+        ("memref<64xf32>", "memref<128xf32>", "in inout"),
+        ("memref<*xf32>", "memref<128xf32>", "in inout"),
+        ("memref<128xf32, strided<[2]>>", "memref<128xf32>", "in out"),
+        ("memref<?xf32, strided<[?], offset: ?>>", "memref<128xf32>", "in inout"),
+    ] {
+        for body in [
+            format!("memref.copy %x, %y : {x} to {y}"),
+            format!("memref.copy %x, %y {{a.b = 1 : i32}} : !t to {y}"),
+            format!("\"memref.copy\"(%x, %y) : ({x}, {y}) -> ()"),
+        ] {
+            assert_eq!(of_two(x, y, &body), expected, "{body}");
+        }
+    }
+    for (x, y, expected) in [
+        ("memref<128xf32>", "memref<128xf32>", "in out"),
+        ("memref<?xf32>", "memref<128xf32>", "in inout"),
+    ] {
+        let tensor = x.replace("memref", "tensor");
+        for body in [
+            format!("linalg.copy ins(%x : {x}) outs(%y : {y})"),
+            format!("linalg.exp ins(%x : !t) outs(%y : {y})"),
+            format!("linalg.add ins(%x, %x : {x}, {x}) outs(%y : {y})"),
+            format!(
+                "linalg.generic {{indexing_maps = [#id, #id], iterator_types = [\"parallel\"]}} ins(%x : {x}) outs(%y : {y}) {{\n\
+                 ^bb0(%a: f32, %b: f32):\n  linalg.yield %a : f32\n}}"
+            ),
+            format!(
+                "\"linalg.exp\"(%x, %y) <{{operandSegmentSizes = array<i32: 1, 1>}}> ({{\n\
+                 ^bb0(%a: f32, %b: f32):\n  %0 = \"math.exp\"(%a) : (f32) -> f32\n  \"linalg.yield\"(%0) : (f32) -> ()\n}}) : ({x}, {y}) -> ()"
+            ),
+            format!(
+                "%t = bufferization.to_tensor %x restrict : {x} to {tensor}\n\
+                 bufferization.materialize_in_destination %t in restrict writable %y : ({tensor}, {y}) -> ()"
+            ),
+            format!(
+                "%t = bufferization.to_tensor %x restrict : {x} to {tensor}\n\
+                 \"bufferization.materialize_in_destination\"(%t, %y) <{{restrict, writable}}> : ({tensor}, {y}) -> ()"
+            ),
+        ] {
+            assert_eq!(of_two(x, y, &body), expected, "{body}");
+        }
+    }
+}
+
+/// In generic form a named operation says what it computes, which need not be what its name says.
+#[test]
+fn not_if_a_named_operation_computes_with_the_old_element() {
+    let exp = |result: &str| {
+        body(&format!(
+            "\"linalg.exp\"(%a, %b) <{{operandSegmentSizes = array<i32: 1, 1>}}> ({{\n\
+             ^bb0(%in: f32, %out: f32):\n  \"linalg.yield\"({result}) : (f32) -> ()\n}}) : (memref<4xf32>, memref<4xf32>) -> ()"
+        ))
+    };
+    assert_eq!(exp("%in"), "in out in");
+    assert_eq!(exp("%out"), "in inout in");
+}
+
 #[test]
 fn not_if_there_is_memory_beyond_its_elements() {
     for of_type in [

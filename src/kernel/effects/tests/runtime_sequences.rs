@@ -143,3 +143,15 @@ fn the_generic_form_means_the_same() {
         }) : () -> ()\n}) : () -> ()";
     assert_eq!(of(text), "in inout inout");
 }
+
+/// The oldest form has the place of the shim before the memory, as values.
+#[test]
+fn what_is_moved_is_memory() {
+    let text = include_str!("../../../../tests/data/kernels/old-ipu-dma.mlir");
+    assert_eq!(of(text), "in inout");
+    // The controller's operations make it a sequence, whatever its name.
+    assert_eq!(of(&text.replace("@sequence", "@other")), "in inout");
+    let generic = "\"aiex.ipu.dma_memcpy_nd\"(%c0, %c0, %b, %c0, %c1) <{id = 0 : i32, metadata = @in}> : (i32, i32, memref<4xi32>, i32, i32) -> ()";
+    assert_eq!(device(generic), "in in");
+    assert_eq!(device(&generic.replace("@in", "@out")), "in inout");
+}

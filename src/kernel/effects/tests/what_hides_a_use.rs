@@ -208,3 +208,39 @@ fn values_at_odd_places_of_a_structured_operation() {
         "inout inout inout"
     );
 }
+
+/// The memory stays what it is under any layout or location.
+#[test]
+fn no_alias_that_stands_in_a_type_or_location() {
+    for (of_type, location) in [
+        ("memref<4xf32>", " loc(#l)"),
+        ("memref<4xf32>", " loc(callsite(\"f\"(\"k.py\":1:1) at #l))"),
+        ("memref<4xf32, #id>", ""),
+    ] {
+        let tensor = "tensor<4xf32>";
+        for op in [
+            format!("bufferization.to_tensor %a restrict : {of_type} to {tensor}"),
+            format!("\"bufferization.to_tensor\"(%a) <{{restrict}}> : ({of_type}) -> {tensor}"),
+        ] {
+            let text = format!("%t = {op}{location}");
+            let kernel = format!(
+                "#l = loc(\"k.py\":1:1)\n#id = affine_map<(d0) -> (d0)>\n\
+                 func.func @k(%a: {of_type}) {{\n{text}\nreturn\n}}"
+            );
+            assert_eq!(of(&kernel), "in", "{text}");
+        }
+    }
+}
+
+#[test]
+fn no_input_of_a_reduction_in_generic_form() {
+    assert_eq!(
+        of(
+            "func.func @k(%a: memref<4x8xf32>, %b: memref<4x8xf32>, %c: memref<4xf32>, %d: memref<4xf32>) {\n\
+             \"linalg.reduce\"(%a, %b, %c, %d) <{dimensions = array<i64: 1>}> ({\n\
+             ^bb0(%i: f32, %j: f32, %k: f32, %l: f32):\n  \"linalg.yield\"(%i, %l) : (f32, f32) -> ()\n\
+             }) : (memref<4x8xf32>, memref<4x8xf32>, memref<4xf32>, memref<4xf32>) -> ()\nreturn\n}"
+        ),
+        "in in inout inout"
+    );
+}
