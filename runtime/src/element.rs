@@ -9,8 +9,8 @@ use half::{bf16, f16};
 /// A number that memory can hold: `u8` to `u64`, `i8` to `i64`, [`half::f16`], [`half::bf16`],
 /// `f32` and `f64`.
 ///
-/// MLIR's `i1` is a `u8` that is 0 or 1 in memory, `index` is an `i64`, and a type without a
-/// Rust counterpart is a run of `u8`.
+/// MLIR's `i1` is a `u8` that is 0 or 1 in memory, `index` is an `i64`, and an element of a type
+/// without a Rust counterpart is as many `u8` as it has bytes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element that kernels know",
     note = "elements are u8 to u64, i8 to i64, half::f16, half::bf16, f32 and f64"
@@ -117,12 +117,12 @@ impl Accepted {
     pub(crate) const fn in_memory(element: &ElementType) -> Self {
         match element {
             ElementType::I1 => Self::of(&[Primitive::U8, Primitive::I8]),
-            ElementType::Opaque => Self::of(&[Primitive::U8]),
+            ElementType::Bytes { .. } => Self::of(&[Primitive::U8]),
             other => Self::by_value(other),
         }
     }
 
-    /// What may be passed by value for `element`; nothing for an opaque one.
+    /// What may be passed by value for `element`; nothing for bytes.
     pub(crate) const fn by_value(element: &ElementType) -> Self {
         match element {
             ElementType::I1 => Self::of(&[Primitive::Bool]),
@@ -138,7 +138,7 @@ impl Accepted {
             ElementType::Bf16 => Self::of(&[Primitive::Bf16]),
             ElementType::F32 => Self::of(&[Primitive::F32]),
             ElementType::F64 => Self::of(&[Primitive::F64]),
-            ElementType::Opaque => Self::of(&[]),
+            ElementType::Bytes { .. } => Self::of(&[]),
         }
     }
 }

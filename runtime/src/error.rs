@@ -7,7 +7,7 @@ mod npu;
 mod variable;
 mod xrt;
 
-pub use argument::{ArgumentError, ArgumentFault, Extent};
+pub use argument::{ArgumentError, ArgumentFault, Lengths};
 pub use artifact::{ArtifactFault, GridFault};
 pub use hsaco::HsacoFault;
 pub use npu::{CallError, Candidate, DeviceError, DeviceFault, LibraryError, LostError};
@@ -116,6 +116,11 @@ pub enum Error {
         argument: Box<(usize, String)>,
         /// The first byte that was changed.
         offset: usize,
+    },
+    /// A safe launch of a kernel that nothing keeps within its arguments but its caller.
+    Unchecked {
+        /// The kernel.
+        kernel: Box<str>,
     },
     /// A launch with too few or too many arguments.
     ArgumentCount {
@@ -262,6 +267,12 @@ impl fmt::Display for Error {
                      `--arg {name}=inout`"
                 )
             }
+            Self::Unchecked { kernel } => write!(
+                f,
+                "nothing that a launch checks keeps kernel `{kernel}` within its arguments: build \
+                 it with a contract, such as `--extent x=n` for an argument x of n elements, or \
+                 launch it with `unsafe` and `launch_unchecked`"
+            ),
             Self::ArgumentCount {
                 kernel,
                 expected,

@@ -30,6 +30,16 @@ impl Grid {
     /// A single program: what a kernel without a grid is launched with.
     pub const ONE: Self = Self { x: 1, y: 1, z: 1 };
 
+    /// The number of programs along x (0), y (1) or z (2); 1 along any other dimension.
+    pub(crate) const fn size(self, axis: usize) -> u32 {
+        match axis {
+            0 => self.x,
+            1 => self.y,
+            2 => self.z,
+            _ => 1,
+        }
+    }
+
     /// The number of programs; `None` where a dimension or the product is beyond the limits.
     #[must_use]
     pub const fn programs(self) -> Option<u64> {

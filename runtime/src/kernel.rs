@@ -76,10 +76,27 @@ impl Kernel {
     /// take [`Grid::ONE`]; a grid with a zero in it runs nothing.
     ///
     /// # Errors
-    /// [`Error::ArgumentCount`], [`Error::Argument`] or [`Error::Grid`] if the launch does not
-    /// fit the signature: nothing has run then. [`Error::KernelMemory`] if memory ran out, and
-    /// what a device reports.
+    /// [`Error::Unchecked`] if nothing that a launch checks keeps the kernel within its arguments
+    /// ([`Signature::bounds`]); [`Error::ArgumentCount`], [`Error::Argument`] or [`Error::Grid`]
+    /// if the launch does not fit the signature: nothing has run then. [`Error::KernelMemory`] if
+    /// memory ran out, and what a device reports.
     pub fn launch(&self, grid: Grid, args: &mut [Arg<'_>]) -> Result<(), Error> {
+        self.shared.plan.check_safe()?;
+        // SAFETY: the checks of a launch keep the kernel within its arguments.
+        unsafe { self.launch_unchecked(grid, args) }
+    }
+
+    /// As [`Kernel::launch`], for kernels of any [`Bounds`](crate::Bounds). Arguments are checked
+    /// against the signature and its extents all the same.
+    ///
+    /// # Safety
+    /// With these arguments the kernel reads and writes nothing outside of them: each memory
+    /// argument has as many elements as the kernel touches, whatever scalars, grid and the
+    /// contents of the arguments make of that.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::launch`], but for [`Error::Unchecked`].
+    pub unsafe fn launch_unchecked(&self, grid: Grid, args: &mut [Arg<'_>]) -> Result<(), Error> {
         match self.check(grid, args)? {
             0 => Ok(()),
             programs => self.run(grid, programs, args),
@@ -91,6 +108,23 @@ impl Kernel {
     /// # Errors
     /// As those of [`Kernel::launch`] that come before anything has run.
     pub fn bind<'a>(&self, grid: Grid, args: impl Into<Vec<Arg<'a>>>) -> Result<Launch<'a>, Error> {
+        self.shared.plan.check_safe()?;
+        // SAFETY: the checks of a launch keep the kernel within its arguments.
+        unsafe { self.bind_unchecked(grid, args) }
+    }
+
+    /// As [`Kernel::bind`], for kernels of any [`Bounds`](crate::Bounds).
+    ///
+    /// # Safety
+    /// That of [`Kernel::launch_unchecked`], whenever the launch is run.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind`], but for [`Error::Unchecked`].
+    pub unsafe fn bind_unchecked<'a>(
+        &self,
+        grid: Grid,
+        args: impl Into<Vec<Arg<'a>>>,
+    ) -> Result<Launch<'a>, Error> {
         let args = args.into();
         let programs = self.check(grid, &args)?;
         Ok(Launch {
@@ -126,7 +160,7 @@ impl Kernel {
     fn check(&self, grid: Grid, args: &[Arg<'_>]) -> Result<u64, Error> {
         let plan = &self.shared.plan;
         let programs = plan.programs(grid)?;
-        plan.check(args)?;
+        plan.check(grid, args)?;
         if programs > 0 {
             match &self.shared.backend {
                 Backend::Cpu(_) => {}

@@ -91,10 +91,12 @@ mod arg;
 mod artifact;
 mod buffer;
 mod chain;
+mod contract;
 mod cpu;
 mod device;
 mod element;
 mod error;
+mod extent;
 mod fork;
 mod grid;
 mod hsa;
@@ -115,9 +117,10 @@ pub use device::{Counters, Device, Runtime};
 pub use element::{Element, Scalar};
 pub use error::{
     ArgumentError, ArgumentFault, ArtifactFault, CallError, Candidate, DeviceError, DeviceFault,
-    Error, Extent, GridFault, HsacoFault, LibraryError, LostError, VariableError, VariableFault,
+    Error, GridFault, HsacoFault, Lengths, LibraryError, LostError, VariableError, VariableFault,
     XrtError, XrtFault,
 };
+pub use extent::{Bounds, Extent, Factor, GRID};
 pub use grid::Grid;
 pub use half;
 pub use image::{Image, NoImage};

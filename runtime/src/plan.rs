@@ -2,9 +2,10 @@
 //! comparisons an argument. No foreign code is called here: nothing has run when it refuses.
 
 use crate::arg::{Memory, Value};
+use crate::contract::Contract;
 use crate::element::Accepted;
-use crate::error::{ArgumentError, ArgumentFault, Extent, GridFault};
-use crate::{Arg, Direction, ElementType, Error, Grid, Image, Kind, NoImage, Parameter};
+use crate::error::{ArgumentError, ArgumentFault, GridFault, Lengths};
+use crate::{Arg, Bounds, Direction, ElementType, Error, Grid, Image, Kind, NoImage, Parameter};
 use crate::{Runtime, Shape, Signature};
 
 /// The checks of one kernel. A launch that passed them has as many arguments as there are
@@ -12,6 +13,7 @@ use crate::{Runtime, Shape, Signature};
 pub(crate) struct Plan {
     signature: Signature,
     checks: Box<[Check]>,
+    contract: Contract,
 }
 
 /// What one argument must be.
@@ -20,29 +22,35 @@ pub(crate) enum Check {
     Memory {
         accepted: Accepted,
         written: bool,
+        /// A power of two: what the address is a multiple of, if there is anything there.
+        align: usize,
         dims: Dims,
     },
 }
 
-/// How the dimensions of memory follow from its length.
+/// How the dimensions of memory follow from its length, which is in units of the Rust type: an
+/// element of bytes has several, all others one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dims {
-    /// Not ranked: one, the length itself.
-    Free,
-    /// All static: `elements` is their product.
-    Static { elements: u64 },
-    /// One is dynamic, and the product of the others is `multiple`.
+    /// Not ranked: one, the number of elements, each of `unit` units.
+    Free { unit: u64 },
+    /// All static: `units` is their product.
+    Static { units: u64 },
+    /// One is dynamic, and the product of the others is `multiple` units.
     Inferred { multiple: u64 },
-    /// They must be given: two or more are dynamic, or one is and the elements' size is unknown.
+    /// They must be given: two or more are dynamic.
     Given { dynamic: usize },
-    /// All static, of elements whose size is unknown: any length.
-    Unsized,
 }
 
 impl Plan {
     pub(crate) fn new(signature: Signature) -> Self {
         let checks = signature.parameters.iter().map(Check::of).collect();
-        Self { signature, checks }
+        let contract = Contract::of(&signature);
+        Self {
+            signature,
+            checks,
+            contract,
+        }
     }
 
     pub(crate) fn signature(&self) -> &Signature {
@@ -80,7 +88,7 @@ impl Plan {
 
     /// Refuses arguments that do not fit.
     #[inline]
-    pub(crate) fn check(&self, args: &[Arg<'_>]) -> Result<(), Error> {
+    pub(crate) fn check(&self, grid: Grid, args: &[Arg<'_>]) -> Result<(), Error> {
         if args.len() != self.checks.len() {
             return Err(Error::ArgumentCount {
                 kernel: self.name(),
@@ -93,7 +101,36 @@ impl Plan {
                 return Err(self.refuse(index, parameter, fault));
             }
         }
-        Ok(())
+        if self.contract.is_empty() {
+            return Ok(());
+        }
+        self.keep_contract(grid, args)
+    }
+
+    /// Refuses arguments that break the contract.
+    fn keep_contract(&self, grid: Grid, args: &[Arg<'_>]) -> Result<(), Error> {
+        let broken = self.contract.check(&self.signature, grid, args);
+        broken.map_err(
+            |(index, fault)| match self.signature.parameters.get(index) {
+                Some(parameter) => self.refuse(index, parameter, fault),
+                None => Error::ArgumentCount {
+                    kernel: self.name(),
+                    expected: self.checks.len(),
+                    found: args.len(),
+                },
+            },
+        )
+    }
+
+    /// Refuses a safe launch of a kernel that only its caller can keep within its arguments.
+    #[inline]
+    pub(crate) fn check_safe(&self) -> Result<(), Error> {
+        match self.signature.bounds {
+            Bounds::Proven | Bounds::Declared => Ok(()),
+            Bounds::Unchecked => Err(Error::Unchecked {
+                kernel: self.name(),
+            }),
+        }
     }
 
     /// The kernel's name, for an error.
@@ -148,7 +185,11 @@ impl Check {
             } => Self::Memory {
                 accepted: Accepted::in_memory(element),
                 written: direction.is_written(),
-                dims: Dims::of(shape, element.size().is_some()),
+                align: match element {
+                    ElementType::Bytes { align, .. } => *align as usize,
+                    _ => 1,
+                },
+                dims: Dims::of(shape, unit(element)),
             },
         }
     }
@@ -172,6 +213,7 @@ impl Check {
                 Self::Memory {
                     accepted,
                     written,
+                    align,
                     dims,
                 },
                 Value::Memory(memory),
@@ -185,6 +227,11 @@ impl Check {
                 if memory.writable != *written {
                     return Err(ArgumentFault::Direction {
                         expected: direction(parameter),
+                    });
+                }
+                if memory.len > 0 && !memory.address.addr().is_multiple_of(*align) {
+                    return Err(ArgumentFault::Alignment {
+                        expected: u32::try_from(*align).unwrap_or(u32::MAX),
                     });
                 }
                 match arg.shape() {
@@ -203,16 +250,15 @@ impl Check {
 }
 
 impl Dims {
-    fn of(shape: &Shape, sized: bool) -> Self {
+    fn of(shape: &Shape, unit: u64) -> Self {
         let Shape::Ranked(dims) = shape else {
-            return Self::Free;
+            return Self::Free { unit };
         };
         let dynamic = dims.iter().filter(|dim| dim.is_none()).count();
-        let product = product(dims.iter().copied().flatten());
-        match (dynamic, sized) {
-            (0, true) => Self::Static { elements: product },
-            (0, false) => Self::Unsized,
-            (1, true) => Self::Inferred { multiple: product },
+        let units = product(dims.iter().copied().flatten().chain([unit]));
+        match dynamic {
+            0 => Self::Static { units },
+            1 => Self::Inferred { multiple: units },
             _ => Self::Given { dynamic },
         }
     }
@@ -220,8 +266,8 @@ impl Dims {
     /// How many 8-byte slots describe them to a kernel on cpu.
     fn slots(self) -> usize {
         match self {
-            Self::Free | Self::Inferred { .. } => 1,
-            Self::Static { .. } | Self::Unsized => 0,
+            Self::Free { .. } | Self::Inferred { .. } => 1,
+            Self::Static { .. } => 0,
             Self::Given { dynamic } => dynamic,
         }
     }
@@ -231,14 +277,17 @@ impl Dims {
     fn check_len(self, parameter: &Parameter, memory: &Memory) -> Result<(), ArgumentFault> {
         let len = memory.len as u64;
         let expected = match self {
-            Self::Free | Self::Unsized => return Ok(()),
-            Self::Static { elements } if len == elements => return Ok(()),
-            Self::Static { elements } => Extent::Exactly(elements),
+            Self::Static { units } if len == units => return Ok(()),
+            Self::Static { units } => Lengths::Exactly(units),
             // With a static 0 every dynamic size has no elements: only no elements fit.
             Self::Inferred { multiple: 0 } if len == 0 => return Ok(()),
-            Self::Inferred { multiple: 0 } => Extent::Exactly(0),
-            Self::Inferred { multiple } if len.is_multiple_of(multiple) => return Ok(()),
-            Self::Inferred { multiple } => Extent::MultipleOf(multiple),
+            Self::Inferred { multiple: 0 } => Lengths::Exactly(0),
+            Self::Free { unit: multiple } | Self::Inferred { multiple } => {
+                if len.is_multiple_of(multiple) {
+                    return Ok(());
+                }
+                Lengths::MultipleOf(multiple)
+            }
             Self::Given { .. } => {
                 return Err(ArgumentFault::ShapeNeeded {
                     expected: dimensions(parameter).unwrap_or_default().to_vec(),
@@ -252,8 +301,7 @@ impl Dims {
     }
 }
 
-/// Checks a shape against the type's, and its product against the memory's length, unless the
-/// elements' size is unknown.
+/// Checks a shape against the type's, and its product against the memory's length.
 #[cold]
 fn check_shape(
     parameter: &Parameter,
@@ -273,8 +321,8 @@ fn check_shape(
             found: shape.to_vec(),
         });
     }
-    let elements = product(shape.iter().map(|size| *size as u64));
-    if element(parameter).size().is_some() && elements != memory.len as u64 {
+    let sizes = shape.iter().map(|size| *size as u64);
+    if product(sizes.chain([unit(element(parameter))])) != memory.len as u64 {
         return Err(ArgumentFault::ShapeLength {
             shape: shape.to_vec(),
             found: memory.len,
@@ -291,7 +339,15 @@ fn product(sizes: impl Iterator<Item = u64> + Clone) -> u64 {
     sizes.fold(1, u64::saturating_mul)
 }
 
-fn element(parameter: &Parameter) -> &ElementType {
+/// How many of its Rust type an element consists of.
+pub(crate) fn unit(element: &ElementType) -> u64 {
+    match element {
+        ElementType::Bytes { size, .. } => u64::from(*size).max(1),
+        _ => 1,
+    }
+}
+
+pub(crate) fn element(parameter: &Parameter) -> &ElementType {
     match &parameter.kind {
         Kind::Scalar(element) | Kind::Memory { element, .. } => element,
     }

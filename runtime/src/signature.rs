@@ -3,6 +3,7 @@
 //!
 //! A signature names no runtime and no device: the same one serves cpu, HSA and XRT.
 
+use crate::extent::{Bounds, Extent};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -43,24 +44,30 @@ pub enum ElementType {
     F32,
     /// `f64`.
     F64,
-    /// Any other type: bytes whose layout only the kernel knows.
-    Opaque,
+    /// A type without a Rust counterpart, such as `f8E4M3FN`, `complex<f32>` or `vector<4xf32>`:
+    /// bytes whose meaning only the kernel knows.
+    Bytes {
+        /// Bytes of one element.
+        size: u32,
+        /// A power of two: the address of the memory has to be a multiple of it.
+        align: u32,
+    },
 }
 
 impl ElementType {
-    /// Bytes that one element takes in memory; `None` for [`ElementType::Opaque`].
+    /// Bytes that one element takes in memory.
     #[must_use]
-    pub const fn size(&self) -> Option<usize> {
+    pub const fn size(&self) -> usize {
         match self {
-            Self::I1 | Self::I8 | Self::Ui8 => Some(1),
-            Self::I16 | Self::Ui16 | Self::F16 | Self::Bf16 => Some(2),
-            Self::I32 | Self::Ui32 | Self::F32 => Some(4),
-            Self::I64 | Self::Ui64 | Self::Index | Self::F64 => Some(8),
-            Self::Opaque => None,
+            Self::I1 | Self::I8 | Self::Ui8 => 1,
+            Self::I16 | Self::Ui16 | Self::F16 | Self::Bf16 => 2,
+            Self::I32 | Self::Ui32 | Self::F32 => 4,
+            Self::I64 | Self::Ui64 | Self::Index | Self::F64 => 8,
+            Self::Bytes { size, .. } => *size as usize,
         }
     }
 
-    /// MLIR's name of the type, `opaque` for what has no Rust counterpart.
+    /// MLIR's name of the type, `bytes` for what has no Rust counterpart.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -78,7 +85,7 @@ impl ElementType {
             Self::Bf16 => "bf16",
             Self::F32 => "f32",
             Self::F64 => "f64",
-            Self::Opaque => "opaque",
+            Self::Bytes { .. } => "bytes",
         }
     }
 }
@@ -178,6 +185,15 @@ pub struct Parameter {
     pub mlir_type: Cow<'static, str>,
     /// Scalar or memory, with element type, shape and direction.
     pub kind: Kind,
+    /// What a launch checks of the sizes beyond the shape: one entry for each dimension, or none.
+    /// Memory that is not ranked has one dimension.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "no_extents"))]
+    pub extents: Cow<'static, [Extent]>,
+}
+
+#[cfg(feature = "serde")]
+fn no_extents(extents: &[Extent]) -> bool {
+    extents.is_empty()
 }
 
 impl Parameter {
@@ -188,6 +204,7 @@ impl Parameter {
             name: Cow::Borrowed(name),
             mlir_type: Cow::Borrowed(mlir_type),
             kind: Kind::Scalar(element),
+            extents: Cow::Borrowed(&[]),
         }
     }
 
@@ -200,6 +217,19 @@ impl Parameter {
         shape: Shape,
         direction: Direction,
     ) -> Self {
+        Self::memory_of(name, mlir_type, element, shape, direction, &[])
+    }
+
+    /// The same with a contract on the sizes of its dimensions.
+    #[must_use]
+    pub const fn memory_of(
+        name: &'static str,
+        mlir_type: &'static str,
+        element: ElementType,
+        shape: Shape,
+        direction: Direction,
+        extents: &'static [Extent],
+    ) -> Self {
         Self {
             name: Cow::Borrowed(name),
             mlir_type: Cow::Borrowed(mlir_type),
@@ -208,6 +238,7 @@ impl Parameter {
                 shape,
                 direction,
             },
+            extents: Cow::Borrowed(extents),
         }
     }
 }
@@ -223,4 +254,6 @@ pub struct Signature {
     /// Whether the kernel is launched over a grid of programs (Triton's six trailing `i32`,
     /// which are not among the parameters).
     pub grid: bool,
+    /// What keeps the kernel within its arguments, and so whether launching it is safe.
+    pub bounds: Bounds,
 }

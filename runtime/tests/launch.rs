@@ -11,8 +11,8 @@ mod support;
 
 use half::{bf16, f16};
 use npu_runtime::{
-    Arg, ArgumentFault, Artifact, Chain, Device, Direction, ElementType, Error, Extent, Grid,
-    GridFault, Image, Kernel, Parameter, Runtime, Signature,
+    Arg, ArgumentFault, Artifact, Chain, Device, Direction, ElementType, Error, Grid, GridFault,
+    Image, Kernel, Lengths, Parameter, Runtime, Signature,
 };
 use std::sync::LazyLock;
 use support::{compile, ranked, signature, unranked};
@@ -504,7 +504,7 @@ fn lengths_and_shapes_are_checked_as_far_as_the_type_says() {
     launch(2, 0, Some(&[0, 9])).unwrap();
     launch(3, 0, Some(&[0, 9])).unwrap();
     let exactly = |expected, found| ArgumentFault::Length {
-        expected: Extent::Exactly(expected),
+        expected: Lengths::Exactly(expected),
         found,
     };
     let shape = |expected: &Vec<Option<u64>>, found: &[usize]| ArgumentFault::Shape {
@@ -522,7 +522,7 @@ fn lengths_and_shapes_are_checked_as_far_as_the_type_says() {
         (1, shape(&two_three, &[6]))
     );
     let multiple = ArgumentFault::Length {
-        expected: Extent::MultipleOf(4),
+        expected: Lengths::MultipleOf(4),
         found: 10,
     };
     assert_eq!(fault(launch(1, 10, None)), (2, multiple));

@@ -16,6 +16,7 @@ use super::overwrite;
 use super::tokens::{Kind, Tokens};
 
 mod access;
+pub(super) mod bounds;
 mod transfer;
 mod values;
 
@@ -42,17 +43,7 @@ pub(super) fn directions<'s>(
     body: (usize, usize),
     memory: &[Memory<'s>],
 ) -> Vec<Direction> {
-    let mut walk = Walk {
-        context,
-        at: body.0,
-        end: body.1,
-        frames: Vec::new(),
-        rest: Rest::Touch,
-        entry_block: true,
-        values: Values::default(),
-        anything: false,
-        buffers_of_tensors: false,
-    };
+    let mut walk = Walk::new(context, body);
     for argument in memory {
         walk.values.add(argument.name);
     }
@@ -91,7 +82,21 @@ struct Walk<'c, 's> {
     buffers_of_tensors: bool,
 }
 
-impl<'s> Walk<'_, 's> {
+impl<'c, 's> Walk<'c, 's> {
+    fn new(context: &'c Context<'c, 's>, (at, end): (usize, usize)) -> Self {
+        Self {
+            context,
+            at,
+            end,
+            frames: Vec::new(),
+            rest: Rest::Touch,
+            entry_block: true,
+            values: Values::default(),
+            anything: false,
+            buffers_of_tensors: false,
+        }
+    }
+
     fn tokens(&self) -> &Tokens<'s> {
         self.context.tokens
     }

@@ -155,7 +155,8 @@ pub enum Unlaunchable {
     /// An argument of a type that no launcher can pass.
     #[error(
         "line {line}: argument '{argument}' of '{symbol}' has the type {mlir_type}, which can't be passed to a kernel: \
-         use a memref, an integer, index, f16, bf16, f32 or f64"
+         use i1, i8 to i64, ui8 to ui64, index, f16, bf16, f32 or f64, or a memref of one of these, of i128, f128 or an \
+         8-bit float, or of a complex or vector type of them (vectors of a power of two of bytes, at most 64 in a row)"
     )]
     Type {
         /// The function.

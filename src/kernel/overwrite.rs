@@ -185,7 +185,15 @@ pub(super) fn writes_all(context: &Context<'_, '_>, name: &str, range: (usize, u
 }
 
 /// The inside of the last `affine_map<…>` of `indexing_maps`: the output's.
-fn last_map<'s>(context: &Context<'_, 's>, (start, end): (usize, usize)) -> Option<&'s str> {
+fn last_map<'s>(context: &Context<'_, 's>, range: (usize, usize)) -> Option<&'s str> {
+    maps(context, range)?.pop()
+}
+
+/// The inside of each `affine_map<…>` of `indexing_maps`.
+pub(super) fn maps<'s>(
+    context: &Context<'_, 's>,
+    (start, end): (usize, usize),
+) -> Option<Vec<&'s str>> {
     let tokens = context.tokens;
     // Attributes nest, and another one may hold a word of this name.
     let mut keys = (start..end).filter(|i| tokens.is_word(*i, "indexing_maps"));
@@ -197,19 +205,19 @@ fn last_map<'s>(context: &Context<'_, 's>, (start, end): (usize, usize)) -> Opti
         return None;
     }
     let close = tokens.close(key + 2);
-    let (mut at, mut last) = (key + 3, None);
+    let (mut at, mut maps) = (key + 3, Vec::new());
     while at < close {
         if !tokens.is(at, b',') {
-            last = Some(at);
+            let mut map = at;
+            if tokens.kind(map) == Kind::Hash {
+                map = *context.aliases.get(tokens.text(map))?;
+            }
+            let text = tokens.span(map, header::after_type(tokens, map));
+            maps.push(text.strip_prefix("affine_map<")?.strip_suffix('>')?);
         }
         at = header::after_type(tokens, at);
     }
-    let mut map = last?;
-    if tokens.kind(map) == Kind::Hash {
-        map = *context.aliases.get(tokens.text(map))?;
-    }
-    let text = tokens.span(map, header::after_type(tokens, map));
-    text.strip_prefix("affine_map<")?.strip_suffix('>')
+    Some(maps)
 }
 
 /// Whether an attribute alias stands before the maps: as the operation's trait it could bring maps of
@@ -219,7 +227,7 @@ fn has_alias_before(tokens: &Tokens<'_>, start: usize, key: usize) -> bool {
 }
 
 /// Whether all operations in the operation's regions compute values and touch no memory.
-fn payload_is_pure(tokens: &Tokens<'_>, (start, end): (usize, usize)) -> bool {
+pub(super) fn payload_is_pure(tokens: &Tokens<'_>, (start, end): (usize, usize)) -> bool {
     let pure = |name: &str| {
         let dialect = name.split_once('.').map(|(dialect, _)| dialect);
         matches!(dialect, Some("arith" | "math" | "index" | "complex"))

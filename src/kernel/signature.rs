@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use npu_runtime::signature::{
-    Direction, ElementType, Kind as ParameterKind, Parameter, Shape, Signature,
-};
+use npu_runtime::signature::{Direction, Kind as ParameterKind, Parameter, Shape, Signature};
+use npu_runtime::{Bounds, Extent};
 
 use super::Level;
-use super::effects::{self, Context, Memory};
+use super::effects::{self, Context, Memory, bounds};
 use super::error::Unlaunchable;
 use super::header::{self, Argument, Function};
 use super::scan::{InDevice, Lines, Scanner};
@@ -56,13 +55,18 @@ impl<'s> Scanner<'_, 's> {
         if grid {
             spellings.truncate(last);
         }
-        let types: Vec<_> = spellings.iter().map(|it| types::parse(it)).collect();
-        for ((argument, spelling), parsed) in arguments.iter().zip(&spellings).zip(&types) {
-            if !can_be_passed(parsed) {
-                return Err(self.refused_type(name, argument, spelling, line));
-            }
+        let mut types = Vec::with_capacity(spellings.len());
+        for (argument, spelling) in arguments.iter().zip(&spellings) {
+            let parsed = types::parse(spelling);
+            types.push(parsed.ok_or_else(|| self.refused_type(name, argument, spelling, line))?);
         }
         let mut directions = self.directions(function, arguments, &types, device);
+        let proven = self.extents(function, arguments, &types);
+        let bounds = match proven {
+            Some(_) => Bounds::Proven,
+            None => Bounds::Unchecked,
+        };
+        let mut extents = proven.unwrap_or_default().into_iter();
         let parameters: Vec<_> = arguments
             .iter()
             .zip(spellings)
@@ -71,6 +75,7 @@ impl<'s> Scanner<'_, 's> {
                 name: Cow::Owned(argument.name.to_owned()),
                 mlir_type: Cow::Owned(spelling.into_owned()),
                 kind: kind(parsed, || directions.next().unwrap_or(Direction::InOut)),
+                extents: Cow::Owned(extents.next().unwrap_or_default()),
             })
             .collect();
         let scalars = types.iter().any(|it| matches!(it, Type::Scalar(_)));
@@ -78,6 +83,7 @@ impl<'s> Scanner<'_, 's> {
             name: Cow::Owned(name.to_owned()),
             parameters: Cow::Owned(parameters),
             grid,
+            bounds,
         };
         Ok((signature, types, device.is_some() && scalars))
     }
@@ -105,6 +111,27 @@ impl<'s> Scanner<'_, 's> {
         };
         let body = function.body.unwrap_or_default();
         effects::directions(&context, body, &memory).into_iter()
+    }
+
+    /// What keeps the kernel within its arguments, if a launch can check that. An NPU's DMAs are
+    /// compiled with the sizes of the arguments' types, so static ones say it all.
+    fn extents(
+        &self,
+        function: &Function<'s>,
+        arguments: &[Argument<'s>],
+        types: &[Type],
+    ) -> Option<Vec<Vec<Extent>>> {
+        if self.level != Level::Linalg {
+            let fixed = |it: &Type| matches!(it, Type::Scalar(_)) || is_dense(it);
+            return types.iter().all(fixed).then(Vec::new);
+        }
+        let context = Context {
+            tokens: self.tokens,
+            aliases: &self.aliases,
+            flows: None,
+        };
+        let named: Vec<_> = arguments.iter().map(|it| it.name).zip(types).collect();
+        bounds::extents(&context, function.body?, &named)
     }
 
     fn refused_type(
@@ -173,14 +200,6 @@ impl<'s> Scanner<'_, 's> {
     }
 }
 
-fn can_be_passed(parsed: &Type) -> bool {
-    match parsed {
-        Type::Unranked { .. } | Type::Ranked { .. } => true,
-        Type::Scalar(element) => element.kind != ElementType::Opaque,
-        Type::Other(_) => false,
-    }
-}
-
 /// Whether all of the memory is elements of a known number, so that writing them writes it all.
 fn is_dense(parsed: &Type) -> bool {
     match parsed {
@@ -204,6 +223,5 @@ fn kind(parsed: &Type, direction: impl FnOnce() -> Direction) -> ParameterKind {
             direction: direction(),
         },
         Type::Scalar(element) => ParameterKind::Scalar(element.kind.clone()),
-        Type::Other(_) => ParameterKind::Scalar(ElementType::Opaque),
     }
 }

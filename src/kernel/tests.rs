@@ -192,7 +192,7 @@ mod signatures {
         let kernel = only(
             "!pointer = memref<*xbf16>\n#map = affine_map<(d0) -> (d0 * 2)>\n\
              func.func @k(%arg0: !pointer {tt.divisibility = 16 : i32} loc(\"a\":1:2), %x-y: memref<4x?xsi8>,\n\
-             %2: memref<8x!quant.uniform<i8:f32, 0.5>>, // a comment, with a comma\n\
+             %2: memref<8x!aiex.bfp<\"v8bfp16ebs8\">>, // a comment, with a comma\n\
              %m: memref<8xf32, #map, 1>, %n: ui16 loc(unknown), %i: memref<2x\n  2xi1>) { return }",
         );
         assert_eq!(
@@ -200,7 +200,7 @@ mod signatures {
             [
                 "arg0: memref<*xbf16> in",
                 "x-y: memref<4x?xsi8> in",
-                "2: memref<8x!quant.uniform<i8:f32, 0.5>> in",
+                "2: memref<8x!aiex.bfp<\"v8bfp16ebs8\">> in",
                 "m: memref<8xf32, affine_map<(d0) -> (d0 * 2)>, 1> in",
                 "n: ui16 ui16",
                 "i: memref<2x 2xi1> in",
@@ -218,7 +218,8 @@ mod signatures {
             .map(|it| it.kind.clone())
             .collect();
         assert_eq!(kinds[1], memory(ElementType::I8, &[Some(4), None]));
-        assert_eq!(kinds[2], memory(ElementType::Opaque, &[Some(8)]));
+        let block = ElementType::Bytes { size: 9, align: 1 };
+        assert_eq!(kinds[2], memory(block, &[Some(8)]));
         assert_eq!(kinds[5], memory(ElementType::I1, &[Some(2), Some(2)]));
         assert_eq!(kernel.types.len(), 6);
         assert!(!kernel.signature.grid && !kernel.dynamic);

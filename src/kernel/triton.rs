@@ -84,8 +84,11 @@ pub enum Reason {
 
 const TYPES: &str = "i1, i8, i16, i32, i64, u8, u16, u32, u64, fp16, bf16, fp32, fp64";
 
-/// Triton's names and what they are here. The fp8 formats have no Rust type: bytes.
-const ELEMENTS: [(&str, ElementType); 23] = [
+/// A format that Rust does not have.
+const BYTE: ElementType = ElementType::Bytes { size: 1, align: 1 };
+
+/// Triton's names and what they are here.
+const ELEMENTS: [(&str, ElementType); 22] = [
     ("i1", ElementType::I1),
     ("u1", ElementType::I1),
     ("i8", ElementType::I8),
@@ -103,12 +106,11 @@ const ELEMENTS: [(&str, ElementType); 23] = [
     ("f32", ElementType::F32),
     ("fp64", ElementType::F64),
     ("f64", ElementType::F64),
-    ("fp8e4nv", ElementType::Opaque),
-    ("fp8e4b8", ElementType::Opaque),
-    ("fp8e4b15", ElementType::Opaque),
-    ("fp8e5", ElementType::Opaque),
-    ("fp8e5b16", ElementType::Opaque),
-    ("fp4", ElementType::Opaque),
+    ("fp8e4nv", BYTE),
+    ("fp8e4b8", BYTE),
+    ("fp8e4b15", BYTE),
+    ("fp8e5", BYTE),
+    ("fp8e5b16", BYTE),
 ];
 
 impl fmt::Display for Signature {
@@ -229,9 +231,7 @@ impl Kernel {
                 given: entry.text.chars().take(80).collect(),
                 mlir_type: parameter.mlir_type.to_string(),
             };
-            let signless = !of_type
-                .element()
-                .is_some_and(|it| it.spelling.starts_with("si"));
+            let signless = !of_type.element().spelling.starts_with("si");
             parameter.kind =
                 merged(&parameter.kind, &entry.kind, signless).ok_or_else(contradiction)?;
         }

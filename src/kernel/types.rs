@@ -1,5 +1,5 @@
 //! MLIR types as far as launchers and the cpu target need them: memrefs with element, shape,
-//! layout and memory space, and scalars. Anything else is kept as text; nothing fails.
+//! layout and memory space, and scalars. A type of which that much is not known can't be passed.
 
 use npu_runtime::signature::ElementType;
 
@@ -24,14 +24,12 @@ pub enum Type {
     },
     /// A number passed by value.
     Scalar(Element),
-    /// Any other type, as written.
-    Other(String),
 }
 
-/// A scalar type with its spelling.
+/// The type of a scalar, or of what memory holds, with its spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// Its Rust counterpart; [`ElementType::Opaque`] where there is none.
+    /// Its Rust counterpart, or as many bytes as it has.
     pub kind: ElementType,
     /// As MLIR writes it: `i8`, `si8` and `vector<4xf32>` are told apart by it.
     pub spelling: String,
@@ -56,69 +54,121 @@ pub enum Layout {
 impl Type {
     /// The element of a memref, or the scalar itself.
     #[must_use]
-    pub const fn element(&self) -> Option<&Element> {
+    pub const fn element(&self) -> &Element {
         match self {
             Self::Unranked { element } | Self::Ranked { element, .. } | Self::Scalar(element) => {
-                Some(element)
+                element
             }
-            Self::Other(_) => None,
         }
     }
 }
 
 impl Element {
-    /// Reads an element type.
+    /// Reads the type of a scalar, or of what memory holds; `None` if it has no size that all
+    /// compilers agree on.
     #[must_use]
-    pub fn parse(spelling: &str) -> Self {
-        let kind = match spelling {
-            "i1" => ElementType::I1,
-            "i8" | "si8" => ElementType::I8,
-            "i16" | "si16" => ElementType::I16,
-            "i32" | "si32" => ElementType::I32,
-            "i64" | "si64" => ElementType::I64,
-            "ui8" => ElementType::Ui8,
-            "ui16" => ElementType::Ui16,
-            "ui32" => ElementType::Ui32,
-            "ui64" => ElementType::Ui64,
-            "index" => ElementType::Index,
-            "f16" => ElementType::F16,
-            "bf16" => ElementType::Bf16,
-            "f32" => ElementType::F32,
-            "f64" => ElementType::F64,
-            _ => ElementType::Opaque,
-        };
-        Self {
+    pub fn parse(spelling: &str) -> Option<Self> {
+        let kind = number(spelling).or_else(|| bytes(spelling))?;
+        Some(Self {
             kind,
             spelling: spelling.to_owned(),
+        })
+    }
+}
+
+/// A number that Rust has as well.
+fn number(spelling: &str) -> Option<ElementType> {
+    Some(match spelling {
+        "i1" => ElementType::I1,
+        "i8" | "si8" => ElementType::I8,
+        "i16" | "si16" => ElementType::I16,
+        "i32" | "si32" => ElementType::I32,
+        "i64" | "si64" => ElementType::I64,
+        "ui8" => ElementType::Ui8,
+        "ui16" => ElementType::Ui16,
+        "ui32" => ElementType::Ui32,
+        "ui64" => ElementType::Ui64,
+        "index" => ElementType::Index,
+        "f16" => ElementType::F16,
+        "bf16" => ElementType::Bf16,
+        "f32" => ElementType::F32,
+        "f64" => ElementType::F64,
+        _ => return None,
+    })
+}
+
+/// The size and the alignment of a type that Rust does not have, where they are beyond doubt. `i4`
+/// and `i24` are not: a cpu kernel finds the next one behind padding, a DMA of an NPU does not.
+fn bytes(spelling: &str) -> Option<ElementType> {
+    let text: String = spelling.split_ascii_whitespace().collect();
+    let (size, align) = if let Some(part) = inside(&text, "complex<") {
+        let part = layout_of_number(part)?;
+        (part.0.checked_mul(2)?, part.1)
+    } else if let Some(vector) = inside(&text, "vector<") {
+        layout_of_vector(vector)?
+    } else if let Some(block) = inside(&text, "!aiex.bfp<") {
+        layout_of_blocks(block)?
+    } else {
+        layout_of_number(&text)?
+    };
+    Some(ElementType::Bytes { size, align })
+}
+
+/// Size and alignment of a number in bytes.
+fn layout_of_number(text: &str) -> Option<(u32, u32)> {
+    let bytes = match text {
+        "i128" | "si128" | "ui128" | "f128" => 16,
+        "f8E3M4" | "f8E4M3" | "f8E4M3B11FNUZ" | "f8E4M3FN" | "f8E4M3FNUZ" | "f8E5M2"
+        | "f8E5M2FNUZ" | "f8E8M0FNU" => 1,
+        // As an element of a vector it is one bit.
+        "i1" => return None,
+        _ => u32::try_from(number(text)?.size()).ok()?,
+    };
+    Some((bytes, bytes))
+}
+
+/// The inside of `vector<4x8xf32>`: rows of which each is aligned to its own size. LLVM pads a row
+/// whose size is no power of two.
+fn layout_of_vector(text: &str) -> Option<(u32, u32)> {
+    const MOST: u32 = 1 << 20;
+    let (shape, element) = dimensions(text)?;
+    let mut size = layout_of_number(element)?.0;
+    let mut align = size;
+    for (position, dim) in shape.iter().rev().enumerate() {
+        size = size.checked_mul(u32::try_from((*dim)?).ok()?)?;
+        if position == 0 {
+            align = size;
         }
     }
+    (align.is_power_of_two() && align <= MAX_ALIGNMENT && size <= MOST).then_some((size, align))
 }
 
-/// Reads a type; text that is no known type is [`Type::Other`].
+/// What every buffer of the runtime is aligned to (`npu_runtime::Buffer`).
+const MAX_ALIGNMENT: u32 = 64;
+
+/// The inside of `!aiex.bfp<"v8bfp16ebs8">`: mlir-aie's blocks of eight or sixteen mantissas of a
+/// byte each and an exponent of one.
+fn layout_of_blocks(text: &str) -> Option<(u32, u32)> {
+    match text {
+        "\"v8bfp16ebs8\"" => Some((9, 1)),
+        "\"v16bfp16ebs16\"" => Some((17, 1)),
+        _ => None,
+    }
+}
+
+/// Reads a type; `None` if a launch can't pass it.
 #[must_use]
-pub fn parse(text: &str) -> Type {
+pub fn parse(text: &str) -> Option<Type> {
     let text = text.trim();
     if let Some(inside) = inside(text, "memref<") {
-        return memref(inside).unwrap_or_else(|| Type::Other(text.to_owned()));
+        return memref(inside);
     }
-    let element = Element::parse(text);
-    if element.kind != ElementType::Opaque || is_builtin_number(text) {
-        return Type::Scalar(element);
-    }
-    Type::Other(text.to_owned())
-}
-
-/// Integers of any width and floats of any format: scalars, though not all have a Rust type.
-fn is_builtin_number(text: &str) -> bool {
-    let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit());
-    let integer = ["i", "si", "ui"]
-        .iter()
-        .any(|prefix| text.strip_prefix(prefix).is_some_and(digits));
-    let float = text.strip_prefix('f').is_some_and(|rest| {
-        rest.starts_with(|c: char| c.is_ascii_digit())
-            && rest.bytes().all(|c| c.is_ascii_alphanumeric())
-    });
-    integer || float || text == "tf32"
+    number(text).map(|kind| {
+        Type::Scalar(Element {
+            kind,
+            spelling: text.to_owned(),
+        })
+    })
 }
 
 fn inside<'t>(text: &'t str, open: &str) -> Option<&'t str> {
@@ -152,11 +202,11 @@ fn memref(inside: &str) -> Option<Type> {
 
 fn element_of(text: &str) -> Option<Element> {
     let plausible = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '!' || c == '(');
-    plausible.then(|| Element::parse(text))
+    plausible.then(|| Element::parse(text)).flatten()
 }
 
 /// Splits `4x?xf32` into its dimensions and `f32`.
-fn dimensions(mut text: &str) -> Option<(Vec<Option<u64>>, &str)> {
+pub(super) fn dimensions(mut text: &str) -> Option<(Vec<Option<u64>>, &str)> {
     let mut shape = Vec::new();
     loop {
         text = text.trim_start();
@@ -239,6 +289,14 @@ pub(super) fn is_permutation(map: &str) -> bool {
         dims.dedup();
         dims == results
     })
+}
+
+/// For each result of the inside of `affine_map<…>` the place of the dimension that it is; `None`
+/// if one is anything else.
+pub(super) fn projection(map: &str) -> Option<Vec<usize>> {
+    let (dims, results) = map_lists(map)?;
+    let place = |result: &&str| dims.iter().position(|dim| dim == result);
+    results.iter().map(place).collect()
 }
 
 fn map_lists(map: &str) -> Option<(Vec<&str>, Vec<&str>)> {

@@ -57,13 +57,14 @@ pub(super) fn description(parameter: &Parameter<'_>) -> String {
         Direction::InOut => ("read and written", "&mut "),
     };
     let note = match element {
-        ElementType::I1 => ", each 0 or 1",
-        _ => "",
+        ElementType::I1 => ", each 0 or 1".to_owned(),
+        ElementType::Bytes { size: 1, .. } => ", each an element".to_owned(),
+        ElementType::Bytes { size, align } => {
+            format!(", {size} for each element, aligned to {align}")
+        }
+        _ => String::new(),
     };
-    let length = match element {
-        ElementType::Opaque => "as many bytes as the kernel expects".to_owned(),
-        _ => length(parameter, shape),
-    };
+    let length = length(parameter, shape);
     format!("{mlir}, {verb}; `{borrow}[{short}]` of {length}{note}.")
 }
 

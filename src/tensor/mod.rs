@@ -27,8 +27,8 @@ pub use source::{Content, Source, SourceError};
 pub struct Layout {
     /// The type of an element.
     pub element: ElementType,
-    /// The dimensions, outermost first; none for a single element. Of an opaque type, whose
-    /// elements nobody knows the size of, it is the number of bytes.
+    /// The dimensions, outermost first; none for a single element. Elements of bytes
+    /// ([`ElementType::Bytes`]) are `ui8` with one more dimension, if they have several.
     pub shape: Vec<usize>,
 }
 
@@ -49,9 +49,19 @@ impl Layout {
     }
 }
 
-/// Bytes of an element; an opaque one is a run of bytes.
+/// Bytes of an element.
 fn size(element: &ElementType) -> usize {
-    element.size().unwrap_or(1)
+    element.size()
+}
+
+/// What the data of such elements is, and the dimension that it has besides theirs: elements of
+/// bytes are rows of `ui8`.
+fn data(element: &ElementType) -> (ElementType, Option<usize>) {
+    match element {
+        ElementType::Bytes { size: 1, .. } => (ElementType::Ui8, None),
+        ElementType::Bytes { size, .. } => (ElementType::Ui8, Some(*size as usize)),
+        number => (number.clone(), None),
+    }
 }
 
 /// The number of elements of a shape.

@@ -141,9 +141,7 @@ impl Number {
     #[must_use]
     pub fn from_bits(element: &ElementType, bits: u64) -> Self {
         match element {
-            ElementType::I1 | ElementType::Ui8 | ElementType::Opaque => {
-                Self::Integer((bits as u8).into())
-            }
+            ElementType::I1 | ElementType::Ui8 => Self::Integer((bits as u8).into()),
             ElementType::Ui16 => Self::Integer((bits as u16).into()),
             ElementType::Ui32 => Self::Integer((bits as u32).into()),
             ElementType::Ui64 => Self::Integer(bits.into()),
@@ -177,7 +175,6 @@ fn range(element: &ElementType) -> (i128, i128) {
     match element {
         ElementType::I1 => (0, 1),
         ElementType::Ui8 | ElementType::Ui16 | ElementType::Ui32 | ElementType::Ui64 => (0, high),
-        ElementType::Opaque => (0, high),
         _ => (-(1_i128 << (bits - 1)), high),
     }
 }

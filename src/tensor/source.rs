@@ -98,14 +98,6 @@ pub enum SourceError {
         /// The type.
         mlir_type: String,
     },
-    /// Of elements whose size nobody knows, several dimensions.
-    #[error(
-        "nobody but the kernel knows how large the elements of {mlir_type} are: give bytes in one dimension"
-    )]
-    Opaque {
-        /// The type.
-        mlir_type: String,
-    },
     /// More bytes than memory can have.
     #[error("a shape of {} is more than any memory can hold", Shown(.0))]
     TooLarge(Vec<usize>),
@@ -193,6 +185,7 @@ impl Source {
                 mlir_type: mlir_type(),
             });
         };
+        let (data, last) = super::data(element);
         let (found, origin) = match self {
             Self::Number(number) => {
                 return Err(SourceError::IsMemory {
@@ -211,25 +204,26 @@ impl Source {
                         mlir_type: mlir_type(),
                     });
                 }
-                let known = extent.shape.clone().or_else(|| known_shape(element, shape));
-                let found = known.ok_or_else(|| SourceError::NoShape {
+                let known = extent.shape.clone().or_else(|| known_shape(shape));
+                let mut found = known.ok_or_else(|| SourceError::NoShape {
                     mlir_type: mlir_type(),
                     word: self.word(),
                     example: example_shape(shape),
                 })?;
+                found.extend(last);
                 (found, Origin::Fill(fill.unwrap_or(Fill::Random(position))))
             }
         };
-        check_shape(&found, parameter, element, shape)?;
+        check_shape(&found, parameter, last, shape)?;
         let layout = Layout {
-            element: element.clone(),
+            element: data,
             shape: found,
         };
         let (Some(elements), Some(bytes)) = (layout.elements(), layout.bytes()) else {
             return Err(SourceError::TooLarge(layout.shape));
         };
         if let Origin::Fill(fill) = origin {
-            fill.check(element, elements)?;
+            fill.check(&layout.element, elements)?;
         }
         Ok(Content {
             layout,
@@ -253,10 +247,10 @@ impl Source {
                     Direction::In => "random",
                     Direction::Out | Direction::InOut => "zeros",
                 };
-                match known_shape(element, shape) {
-                    Some(_) => word.to_owned(),
-                    None if *element == ElementType::Opaque => "zeros:4096".to_owned(),
-                    None => format!("{word}:{}x{element}", example_shape(shape)),
+                match (known_shape(shape), element) {
+                    (Some(_), _) => word.to_owned(),
+                    (None, ElementType::Bytes { .. }) => format!("{word}:{}", example_shape(shape)),
+                    (None, _) => format!("{word}:{}x{element}", example_shape(shape)),
                 }
             }
         }
@@ -310,13 +304,10 @@ impl Content {
 }
 
 /// The shape, if the MLIR tells all of it.
-fn known_shape(element: &ElementType, shape: &Shape) -> Option<Vec<usize>> {
+fn known_shape(shape: &Shape) -> Option<Vec<usize>> {
     let Shape::Ranked(dims) = shape else {
         return None;
     };
-    if *element == ElementType::Opaque {
-        return None;
-    }
     let dims = dims.iter().map(|dim| usize::try_from((*dim)?).ok());
     dims.collect()
 }
@@ -330,35 +321,30 @@ pub(super) fn example_shape(shape: &Shape) -> String {
     dims.collect::<Vec<_>>().join("x")
 }
 
+/// Compares a shape with the type's; `last` is what the data has as its last dimension besides.
 fn check_shape(
     found: &[usize],
     parameter: &Parameter,
-    element: &ElementType,
-    shape: &Shape,
+    last: Option<usize>,
+    wanted: &Shape,
 ) -> Result<(), SourceError> {
-    let mlir_type = || parameter.mlir_type.to_string();
-    if *element == ElementType::Opaque {
-        let dynamic = matches!(shape, Shape::Ranked(dims) if dims.contains(&None));
-        return match found.len() == 1 && !dynamic {
-            true => Ok(()),
-            false => Err(SourceError::Opaque {
-                mlir_type: mlir_type(),
-            }),
-        };
-    }
-    let fits = match shape {
+    let fits = |shape: &[usize]| match wanted {
         Shape::Unranked => true,
         Shape::Ranked(dims) => {
             let fits =
                 |(dim, found): (&Option<u64>, &usize)| dim.is_none_or(|dim| dim == *found as u64);
-            dims.len() == found.len() && dims.iter().zip(found).all(fits)
+            dims.len() == shape.len() && dims.iter().zip(shape).all(fits)
         }
+    };
+    let fits = match last {
+        None => fits(found),
+        Some(last) => matches!(found, [dims @ .., size] if *size == last && fits(dims)),
     };
     match fits {
         true => Ok(()),
         false => Err(SourceError::Shape {
             found: found.to_vec(),
-            mlir_type: mlir_type(),
+            mlir_type: parameter.mlir_type.to_string(),
         }),
     }
 }

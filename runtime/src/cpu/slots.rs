@@ -79,8 +79,8 @@ impl<'a> Sizes<'a> {
     ) -> bool {
         let len = self.memory.len as u64;
         match (self.dims, self.shape) {
-            (Dims::Static { .. } | Dims::Unsized, _) => true,
-            (Dims::Free, _) => push(len),
+            (Dims::Static { .. }, _) => true,
+            (Dims::Free { unit }, _) => push(len.checked_div(unit).unwrap_or(0)),
             (Dims::Inferred { multiple }, None) => push(len.checked_div(multiple).unwrap_or(0)),
             (Dims::Inferred { .. } | Dims::Given { .. }, shape) => {
                 let sizes = shape.unwrap_or_default().iter();
@@ -132,14 +132,18 @@ impl Inline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Direction, ElementType, Parameter, Shape, Signature};
+    use crate::{Bounds, Direction, ElementType, Grid, Parameter, Shape, Signature};
     use std::borrow::Cow;
+
+    /// An element that takes two `u8`.
+    const PAIR: ElementType = ElementType::Bytes { size: 2, align: 1 };
 
     fn plan(parameters: Vec<Parameter>) -> Plan {
         Plan::new(Signature {
             name: "test".into(),
             parameters: parameters.into(),
             grid: false,
+            bounds: Bounds::Proven,
         })
     }
 
@@ -157,7 +161,7 @@ mod tests {
     }
 
     fn packed(plan: &Plan, args: &[Arg<'_>]) -> Vec<u64> {
-        plan.check(args).unwrap();
+        plan.check(Grid::ONE, args).unwrap();
         with(plan, args, <[u64]>::to_vec)
     }
 
@@ -170,7 +174,7 @@ mod tests {
         let input = [1, 2, 3];
         let mut output = vec![10, 20, 30];
         let args = [Arg::input::<i32>(&input), Arg::output::<i32>(&mut output)];
-        plan.check(&args).unwrap();
+        plan.check(Grid::ONE, &args).unwrap();
         with(&plan, &args, |slots| {
             assert_eq!((slots[1], slots[3]), (3, 3));
             for i in 0..3 {
@@ -189,17 +193,19 @@ mod tests {
             memory(ElementType::F32, ranked(&[Some(3), None]), Direction::In),
             memory(ElementType::F32, ranked(&[Some(0), None]), Direction::In),
             memory(ElementType::F32, ranked(&[]), Direction::In),
-            memory(ElementType::Opaque, ranked(&[Some(4), None]), Direction::In),
-            memory(ElementType::Opaque, ranked(&[Some(4)]), Direction::In),
+            memory(PAIR, ranked(&[Some(4), None]), Direction::In),
+            memory(PAIR, ranked(&[Some(4)]), Direction::In),
+            memory(PAIR, Shape::Unranked, Direction::In),
         ]);
-        let (values, bytes) = ([0.0_f32; 24], [0_u8; 7]);
+        let (values, bytes) = ([0.0_f32; 24], [0_u8; 24]);
         let args = [
             Arg::input(&values).with_shape(&[3, 2, 4]),
             Arg::input(&values),
             Arg::input(&values[..0]),
             Arg::input(&values[..1]),
-            Arg::input(&bytes).with_shape(&[4, 9]),
             Arg::input(&bytes),
+            Arg::input(&bytes[..8]),
+            Arg::input(&bytes[..6]),
         ];
         let slots = packed(&plan, &args);
         assert_eq!(slots.len(), plan.slots());
@@ -208,7 +214,13 @@ mod tests {
         assert_eq!(slots[7], address(values.as_ptr().cast()));
         assert_eq!(
             slots[8..],
-            [address(bytes.as_ptr()), 9, address(bytes.as_ptr())]
+            [
+                address(bytes.as_ptr()),
+                3,
+                address(bytes.as_ptr()),
+                address(bytes.as_ptr()),
+                3
+            ]
         );
     }
 

@@ -45,7 +45,7 @@ pub enum ArgumentFault {
     /// Memory of another length.
     Length {
         /// The lengths that fit.
-        expected: Extent,
+        expected: Lengths,
         /// The given length in elements.
         found: usize,
     },
@@ -70,11 +70,30 @@ pub enum ArgumentFault {
     },
     /// A scalar with a shape.
     ScalarShape,
+    /// Memory at an address that the elements' type can't have.
+    Alignment {
+        /// What the address has to be a multiple of.
+        expected: u32,
+    },
+    /// A dimension of another size than the kernel's contract asks for.
+    Extent {
+        /// The dimension, counted from 0, if there are several.
+        dimension: Option<usize>,
+        /// The sizes that fit, and why.
+        expected: String,
+        /// The given size.
+        found: u64,
+    },
+    /// A scalar that is a size by the kernel's contract, and negative.
+    NegativeSize {
+        /// Its value.
+        found: i64,
+    },
 }
 
 /// Which lengths of memory fit a parameter, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum Lengths {
     /// This one only.
     Exactly(u64),
     /// Every multiple.
@@ -108,11 +127,11 @@ impl fmt::Display for ArgumentFault {
                 }
             },
             Self::Length {
-                expected: Extent::Exactly(expected),
+                expected: Lengths::Exactly(expected),
                 found,
             } => write!(f, "expected {expected} elements, got {found}"),
             Self::Length {
-                expected: Extent::MultipleOf(expected),
+                expected: Lengths::MultipleOf(expected),
                 found,
             } => write!(f, "expected a multiple of {expected} elements, got {found}"),
             Self::ShapeNeeded { expected } => write!(
@@ -130,6 +149,26 @@ impl fmt::Display for ArgumentFault {
                 )
             }
             Self::ScalarShape => f.write_str("a scalar has no shape"),
+            Self::Alignment { expected } => write!(
+                f,
+                "its memory has to be aligned to {expected} bytes, as that of a buffer is"
+            ),
+            Self::Extent {
+                dimension: None,
+                expected,
+                found,
+            } => write!(f, "expected {expected} elements, got {found}"),
+            Self::Extent {
+                dimension: Some(dimension),
+                expected,
+                found,
+            } => write!(
+                f,
+                "expected {expected} in dimension {dimension}, got {found}"
+            ),
+            Self::NegativeSize { found } => {
+                write!(f, "it is a number of elements, which {found} can't be")
+            }
         }
     }
 }

@@ -89,7 +89,6 @@ impl Call {
                 ..
             } => self.ranked(shape, &element.kind, layout),
             Type::Scalar(element) => self.scalar(&element.kind),
-            Type::Other(_) => Err("it is neither a memref nor a number".into()),
         }
     }
 
@@ -116,9 +115,7 @@ impl Call {
             format!("(void *){address}")
         } else {
             // The slot holds the address of the first element; the descriptor counts from the base.
-            let size = element
-                .size()
-                .ok_or("it has an offset and elements of unknown size")?;
+            let size = element.size();
             format!("(char *){address} - {offset}ll * {size}")
         };
         self.pass("void *", base.clone());

@@ -110,7 +110,7 @@ impl NpyFault {
 /// What makes an array of the right type in Python.
 fn conversion(element: &ElementType) -> String {
     match element {
-        ElementType::Opaque => "view(np.uint8)".to_owned(),
+        ElementType::Bytes { size, .. } => format!("view(np.uint8).reshape(…, {size})"),
         ElementType::Bf16 => "astype(ml_dtypes.bfloat16)".to_owned(),
         _ => format!("astype(np.{})", numpy_name(element)),
     }

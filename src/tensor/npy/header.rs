@@ -63,8 +63,26 @@ impl Header {
         })
     }
 
-    /// Whether the file's elements can be `element`s.
-    pub fn check_type(&self, element: &ElementType) -> Result<(), NpyFault> {
+    /// Whether the file's elements can be `element`s. Those of another type that are as large as an
+    /// element of bytes, such as `complex64`, become rows of `uint8`.
+    pub fn check_type(&mut self, element: &ElementType) -> Result<(), NpyFault> {
+        if let ElementType::Bytes { size, .. } = element
+            && self.width == u64::from(*size)
+            && matches!(
+                self.kind,
+                TypeChar::Int
+                    | TypeChar::Uint
+                    | TypeChar::Float
+                    | TypeChar::Complex
+                    | TypeChar::RawData
+            )
+            && (*size == 1 || !(self.is_swapped || self.fortran))
+        {
+            (self.kind, self.width) = (TypeChar::Uint, 1);
+            if *size > 1 {
+                self.shape.push(*size as usize);
+            }
+        }
         let found = (self.kind, self.width);
         if kinds(element)
             .iter()
@@ -194,11 +212,7 @@ pub(super) fn kinds(element: &ElementType) -> &'static [(TypeChar, u64)] {
         ElementType::Bf16 => &[(TypeChar::RawData, 2)],
         ElementType::F32 => &[(TypeChar::Float, 4)],
         ElementType::F64 => &[(TypeChar::Float, 8)],
-        _ => &[
-            (TypeChar::Uint, 1),
-            (TypeChar::Int, 1),
-            (TypeChar::RawData, 1),
-        ],
+        _ => &[(TypeChar::Uint, 1)],
     }
 }
 

@@ -20,7 +20,7 @@ pub use error::{NpyError, NpyFault};
 use header::Header;
 pub use write::save;
 
-use super::{product, size};
+use super::{data, product, size};
 
 /// An opened file whose header is right and whose length is what it says.
 #[derive(Debug)]
@@ -47,10 +47,10 @@ impl Npy {
         }
         let mut file = File::open(path).map_err(NpyFault::Read)?;
         let length = file.metadata().map_err(NpyFault::Read)?.len();
-        let header = Header::read(&mut file)?;
+        let mut header = Header::read(&mut file)?;
         header.check_type(element)?;
         let elements = product(&header.shape).ok_or(NpyFault::TooLarge)? as u64;
-        let promised = elements.checked_mul(size(element) as u64);
+        let promised = elements.checked_mul(size(&data(element).0) as u64);
         let promised = promised.ok_or(NpyFault::TooLarge)?;
         let found = length.saturating_sub(header.bytes);
         if found < promised {
@@ -66,7 +66,7 @@ impl Npy {
         })
     }
 
-    /// The shape, outermost dimension first.
+    /// The shape, outermost dimension first; for elements of bytes that of their data.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.header.shape

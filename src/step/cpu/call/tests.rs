@@ -93,7 +93,7 @@ fn scalars_are_taken_from_the_low_bytes_of_their_slot() {
         ("bf16", "__bf16"),
         ("f64", "double"),
     ] {
-        let call = Type::Scalar(crate::kernel::types::Element::parse(mlir_type));
+        let call = crate::kernel::types::parse(mlir_type).unwrap();
         let mut built = Call::default();
         built.add(&call).unwrap();
         assert_eq!(built.prototype, [c_type]);

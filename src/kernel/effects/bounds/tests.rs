@@ -1,0 +1,186 @@
+//! Each body is one of MLIR's own verifier's; what a launch has to check follows from the
+//! documents of its dialects.
+
+use npu_runtime::{Bounds, Extent};
+
+use crate::kernel::Module;
+
+/// What a launch checks of `%x`, `%y` and `%z`, one text for each dimension; `None` if no check
+/// suffices.
+fn checks(types: [&str; 3], body: &str) -> Option<Vec<String>> {
+    let [x, y, z] = types;
+    let text = format!(
+        "#id = affine_map<(d0) -> (d0)>\n#t = affine_map<(d0, d1) -> (d1, d0)>\n\
+         #sum = affine_map<(d0, d1) -> (d0 + d1)>\n#both = affine_map<(d0, d1) -> (d0, d1)>\n\
+         #first = affine_map<(d0, d1) -> (d0)>\n\
+         func.func @k(%x: {x}, %y: {y}, %z: {z}, %s: f32, %n: index) {{\n\
+         %c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n\
+         %c8 = arith.constant 8 : index\n{body}\nreturn\n}}"
+    );
+    let module = Module::scan(text.as_bytes()).unwrap();
+    let signature = &module.select(None).unwrap()[0].signature;
+    if signature.bounds == Bounds::Unchecked {
+        return None;
+    }
+    let text = |list: &[Extent]| {
+        let list = list.iter().map(|extent| signature.extent_text(extent));
+        list.collect::<Vec<_>>().join(" ")
+    };
+    let memory = signature.parameters.iter().take(3);
+    Some(memory.map(|it| text(&it.extents)).collect())
+}
+
+fn of(of_type: &str, body: &str) -> Option<Vec<String>> {
+    checks([of_type; 3], body)
+}
+
+const DYNAMIC: &str = "memref<?xf32>";
+const STATIC: &str = "memref<8xf32>";
+
+#[track_caller]
+fn proven(found: Option<Vec<String>>, expected: [&str; 3]) {
+    assert_eq!(found, Some(expected.map(str::to_owned).to_vec()));
+}
+
+/// `y = s * x + y`, which wrote past a shorter `y`.
+#[test]
+fn operands_of_one_loop_have_one_size() {
+    let body = "linalg.generic {indexing_maps = [#id, #id], iterator_types = [\"parallel\"]} ins(%x : memref<?xf32>) outs(%y : memref<?xf32>) {\n\
+        ^bb0(%a: f32, %b: f32):\n  %p = arith.mulf %s, %a : f32\n  %q = arith.addf %p, %b : f32\n  linalg.yield %q : f32\n}";
+    proven(of(DYNAMIC, body), ["x", "x", ""]);
+    for body in [
+        "linalg.add ins(%x, %y : memref<?xf32>, memref<?xf32>) outs(%z : memref<?xf32>)",
+        "linalg.map { arith.addf } ins(%x, %y : memref<?xf32>, memref<?xf32>) outs(%z : memref<?xf32>)",
+        "memref.copy %x, %y : memref<?xf32> to memref<?xf32>\nmemref.copy %y, %z : memref<?xf32> to memref<?xf32>",
+    ] {
+        proven(of(DYNAMIC, body), ["x", "x", "x"]);
+    }
+    proven(
+        of(
+            DYNAMIC,
+            "linalg.fill ins(%s : f32) outs(%z : memref<?xf32>)",
+        ),
+        ["", "", ""],
+    );
+    proven(
+        checks(
+            ["memref<?xf32>", "memref<?x4xf32>", "memref<8xf32>"],
+            "memref.copy %x, %z : memref<?xf32> to memref<8xf32>",
+        ),
+        ["8", "", ""],
+    );
+}
+
+#[test]
+fn matrices_agree_in_the_dimensions_that_are_multiplied() {
+    let body =
+        "linalg.matmul ins(%x, %y : memref<?x?xf32>, memref<?x?xf32>) outs(%z : memref<?x?xf32>)";
+    proven(
+        of("memref<?x?xf32>", body),
+        ["x[0] x[1]", "x[1] y[1]", "x[0] y[1]"],
+    );
+    let transposed = "linalg.generic {indexing_maps = [#t, #both], iterator_types = [\"parallel\", \"parallel\"]} ins(%x : memref<?x?xf32>) outs(%y : memref<?x?xf32>) {\n\
+        ^bb0(%a: f32, %b: f32):\n  linalg.yield %a : f32\n}";
+    proven(
+        of("memref<?x?xf32>", transposed),
+        ["x[0] x[1]", "x[1] x[0]", ""],
+    );
+    let reduced = "linalg.generic {indexing_maps = [#both, #first], iterator_types = [\"parallel\", \"reduction\"]} ins(%x : memref<?x?xf32>) outs(%y : memref<?xf32>) {\n\
+        ^bb0(%a: f32, %b: f32):\n  %c = arith.addf %a, %b : f32\n  linalg.yield %c : f32\n}";
+    proven(
+        checks(
+            ["memref<?x?xf32>", "memref<?xf32>", "memref<?xf32>"],
+            reduced,
+        ),
+        ["x[0] _", "x[0]", ""],
+    );
+}
+
+#[test]
+fn tensors_carry_sizes_from_argument_to_argument() {
+    let body = "%t = bufferization.to_tensor %x restrict : memref<?xf32> to tensor<?xf32>\n\
+        %d = tensor.dim %t, %c0 : tensor<?xf32>\n%e = tensor.empty(%d) : tensor<?xf32>\n\
+        %r = linalg.exp ins(%t : tensor<?xf32>) outs(%e : tensor<?xf32>) -> tensor<?xf32>\n\
+        bufferization.materialize_in_destination %r in restrict writable %y : (tensor<?xf32>, memref<?xf32>) -> ()";
+    proven(of(DYNAMIC, body), ["x", "x", ""]);
+}
+
+#[test]
+fn loops_stay_within_what_they_count_to() {
+    let copy = |to: &str, index: &str| {
+        format!(
+            "scf.for %i = %c0 to {to} step %c1 {{\n  %v = memref.load %x[%i] : {STATIC}\n  memref.store %v, %y[{index}] : {STATIC}\n}}"
+        )
+    };
+    proven(of(STATIC, &copy("%c8", "%i")), ["", "", ""]);
+    let dynamic = format!(
+        "%d = memref.dim %x, %c0 : {DYNAMIC}\n{}",
+        copy("%d", "%i").replace(STATIC, DYNAMIC)
+    );
+    proven(of(DYNAMIC, &dynamic), ["x", "x", ""]);
+    let nested = "affine.for %i = 0 to 2 {\n  affine.for %j = 0 to 4 {\n    %v = affine.load %x[%i + 6] : memref<8xf32>\n    affine.store %v, %y[%j * 2] : memref<8xf32>\n  }\n}";
+    proven(of(STATIC, nested), ["", "", ""]);
+    for unproven in [
+        copy("%n", "%i"),
+        copy("%c8", "%n"),
+        format!("%m = arith.addi %c8, %c1 : index\n{}", copy("%m", "%i")),
+        nested.replace("+ 6", "+ 7"),
+        nested.replace("* 2", "* 3"),
+        nested.replace("0 to 2", "0 to %n"),
+        format!("memref.store %s, %x[%c8] : {STATIC}"),
+    ] {
+        assert_eq!(of(STATIC, &unproven), None, "{unproven}");
+    }
+}
+
+/// A name means what it was given last, and nothing of what it was before.
+#[test]
+fn a_name_that_is_used_again_is_another_value() {
+    let body = |second: &str| {
+        format!(
+            "scf.for %i = %c0 to %c8 step %c1 {{\n  memref.store %s, %x[%i] : {STATIC}\n}}\n\
+             scf.for %i = %c0 to {second} step %c1 {{\n  memref.store %s, %x[%i] : {STATIC}\n}}"
+        )
+    };
+    proven(of(STATIC, &body("%c8")), ["", "", ""]);
+    assert_eq!(of(STATIC, &body("%n")), None);
+    let carried = format!(
+        "%r = scf.for %i = %c0 to %c8 step %c1 iter_args(%j = %c0) -> index {{\n  memref.store %s, %x[%j] : {STATIC}\n  scf.yield %n : index\n}}"
+    );
+    assert_eq!(of(STATIC, &carried), None);
+}
+
+#[test]
+fn what_is_not_understood_proves_nothing() {
+    for unproven in [
+        "func.call @f(%x) : (memref<8xf32>) -> ()",
+        "\"memref.store\"(%s, %x, %c0) : (f32, memref<8xf32>, index) -> ()",
+        "%a = memref.assume_alignment %x, 64 : memref<8xf32>",
+        "%v = memref.reinterpret_cast %x to offset: [%n], sizes: [8], strides: [1] : memref<8xf32> to memref<8xf32, strided<[1], offset: ?>>",
+        "%v = vector.load %x[%n] : memref<8xf32>, vector<8xf32>",
+        "%q = arith.divsi %c8, %n : index",
+        "%c = arith.constant true\ncf.assert %c, \"text\"",
+    ] {
+        assert_eq!(of(STATIC, unproven), None, "{unproven}");
+    }
+    assert_eq!(of("memref<*xf32>", ""), None);
+    assert_eq!(of("memref<8xf32, strided<[2]>>", ""), None);
+    // The window of a convolution reaches beyond one loop's size.
+    let window = "linalg.generic {indexing_maps = [#sum, #first], iterator_types = [\"parallel\", \"reduction\"]} ins(%x : memref<?xf32>) outs(%y : memref<?xf32>) {\n\
+        ^bb0(%a: f32, %b: f32):\n  linalg.yield %a : f32\n}";
+    assert_eq!(of(DYNAMIC, window), None);
+}
+
+#[test]
+fn a_constant_divisor_is_no_danger() {
+    let payload = |divisor: &str| {
+        format!(
+            "%c2 = arith.constant 2 : i32\n%n32 = arith.index_cast %n : index to i32\n\
+             linalg.generic {{indexing_maps = [#id, #id], iterator_types = [\"parallel\"]}} ins(%x : memref<8xi32>) outs(%y : memref<8xi32>) {{\n\
+             ^bb0(%a: i32, %b: i32):\n  %q = arith.divsi %a, {divisor} : i32\n  linalg.yield %q : i32\n}}"
+        )
+    };
+    proven(of("memref<8xi32>", &payload("%c2")), ["", "", ""]);
+    assert_eq!(of("memref<8xi32>", &payload("%n32")), None);
+    assert_eq!(of("memref<8xi32>", &payload("%b")), None);
+}
