@@ -68,6 +68,17 @@ macro_rules! kernel_setters {
             self.draft(|draft| draft.request.directions.push((name.into(), direction)))
         }
 
+        /// How many elements an argument needs, which every launch then checks: `n`, the name of a
+        /// scalar, is at least so many, any other name as many as every argument of that name,
+        /// `1024` exactly so many, `rows*cols` or `grid.x*256` at least the product, and
+        /// `[rows, cols]` says it of each dimension. With the extents of all arguments launching is
+        /// safe: they promise that the kernel stays within them.
+        #[doc = $note]
+        #[must_use]
+        pub fn extent(self, name: impl Into<String>, extent: impl Into<String>) -> Self {
+            self.draft(|draft| draft.request.extents.push((name.into(), extent.into())))
+        }
+
         /// How many programs run along x, y and z, which is compiled into a linalg-level kernel for
         /// an NPU. No size may be 0.
         #[doc = $note]

@@ -1,7 +1,7 @@
 //! The contract of a kernel: how many elements its arguments need, by name, by scalar or by grid,
 //! so that a launch can check what keeps the kernel within its arguments.
 
-use crate::Signature;
+use crate::{Parameter, Signature};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -61,6 +61,23 @@ impl Signature {
             Extent::AtLeast(factors) => {
                 let factors = factors.iter().map(|factor| self.factor_text(*factor));
                 factors.collect::<Vec<_>>().join("*")
+            }
+        }
+    }
+
+    /// The extents of a parameter of this signature: `n`, `[rows, cols]`; empty if it has none.
+    #[must_use]
+    pub fn extents_text(&self, parameter: &Parameter) -> String {
+        let mut extents = parameter
+            .extents
+            .iter()
+            .map(|extent| self.extent_text(extent));
+        match (parameter.extents.len(), extents.next()) {
+            (_, None) => String::new(),
+            (1, Some(only)) => only,
+            (_, Some(first)) => {
+                let all: Vec<_> = std::iter::once(first).chain(extents).collect();
+                format!("[{}]", all.join(", "))
             }
         }
     }

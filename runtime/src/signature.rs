@@ -55,6 +55,12 @@ pub enum ElementType {
 }
 
 impl ElementType {
+    /// [`ElementType::Bytes`], for constants in generated launchers.
+    #[must_use]
+    pub const fn bytes(size: u32, align: u32) -> Self {
+        Self::Bytes { size, align }
+    }
+
     /// Bytes that one element takes in memory.
     #[must_use]
     pub const fn size(&self) -> usize {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use npu_build::config::{LaunchGrid, Layer, Package, parse_jobs, parse_timeout};
-use npu_build::kernel::Target;
+use npu_build::kernel::{Target, contract};
 use npu_build::step::cpu::March;
 use npu_build::step::npu::Options;
 use npu_build::toolchain::HsacoPacker;
@@ -293,12 +293,24 @@ pub struct KernelOptions {
     pub tool_arguments: Vec<String>,
 }
 
-// The user's word on directions. No documentation: clap would take it for the command's.
+// The user's word on arguments. No documentation: clap would take it for the command's.
 #[derive(Args, Debug)]
-pub struct Directions {
+pub struct KernelArguments {
     /// Direction of an argument: in, out (all of it is overwritten) or inout
     #[arg(long = "arg", value_name = "NAME=DIRECTION", value_parser = parse_argument, action = ArgAction::Append)]
     pub args: Vec<(String, Direction)>,
+    #[command(flatten)]
+    pub contract: Contract,
+}
+
+// No documentation: clap would take it for the command's.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Contract {
+    /// How many elements arguments need, e.g. x=n,y=n or a=[rows,cols]: a scalar's name is at least
+    /// so many, another name the same for all that have it, a number exactly so many, _ any; so are
+    /// products, such as grid.x*256. Launches check it, and are safe with one for all arguments
+    #[arg(long = "extent", value_name = "NAME=SIZE,...", value_parser = contract::split, action = ArgAction::Append)]
+    pub extents: Vec<Vec<(String, String)>>,
 }
 
 /// One `--option`.
@@ -316,7 +328,7 @@ pub struct KernelCommand {
     #[arg(value_name = "KERNEL")]
     pub kernel: PathBuf,
     #[command(flatten)]
-    pub directions: Directions,
+    pub arguments: KernelArguments,
     #[command(flatten)]
     pub options: KernelOptions,
 }
@@ -327,7 +339,7 @@ pub struct SignatureCommand {
     #[arg(value_name = "KERNEL")]
     pub kernel: PathBuf,
     #[command(flatten)]
-    pub directions: Directions,
+    pub arguments: KernelArguments,
     #[command(flatten)]
     pub selection: Selection,
     /// The same as --message-format
@@ -341,7 +353,7 @@ pub struct CompileCommand {
     #[arg(required = true, value_name = "KERNEL")]
     pub kernels: Vec<PathBuf>,
     #[command(flatten)]
-    pub directions: Directions,
+    pub arguments: KernelArguments,
     #[command(flatten)]
     pub options: KernelOptions,
     #[command(flatten)]

@@ -11,10 +11,11 @@ use npu_build::step::launcher;
 use npu_build::step::npu::Options;
 use npu_build::store::{Artifact, Outcome};
 
-use npu_runtime::{Direction, Runtime};
+use npu_runtime::Runtime;
 
 use super::args::{
-    BuildCommand, CompileCommand, Delivery, Emit, Global, KernelOptions, TargetOption,
+    BuildCommand, CompileCommand, Delivery, Emit, Global, KernelArguments, KernelOptions,
+    TargetOption,
 };
 use super::json::Built;
 use super::terminal::{Terminal, Tone};
@@ -34,7 +35,7 @@ pub fn compile(
             request(
                 kernel,
                 &command.options,
-                &command.directions.args,
+                &command.arguments,
                 &settings,
                 command.delivery.refresh,
             )
@@ -74,7 +75,7 @@ pub fn build(global: &Global, command: &BuildCommand, terminal: &Terminal) -> Re
 pub fn request(
     kernel: &Path,
     flags: &KernelOptions,
-    directions: &[(String, Direction)],
+    arguments: &KernelArguments,
     settings: &Settings,
     refresh: bool,
 ) -> Request {
@@ -97,7 +98,8 @@ pub fn request(
         also: variants.collect(),
         format: flags.format,
         entry: selection.entry.clone(),
-        directions: directions.to_vec(),
+        directions: arguments.args.clone(),
+        extents: arguments.contract.extents.concat(),
         signature: selection.signature.clone(),
         march,
         npu: NpuChoices {

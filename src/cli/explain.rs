@@ -16,11 +16,11 @@ pub fn explain(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let directions = &command.directions.args;
+    let arguments = &command.arguments;
     let request = request(
         &command.kernel,
         &command.options,
-        directions,
+        arguments,
         &settings,
         false,
     );

@@ -3,7 +3,7 @@
 use npu_build::kernel::Level;
 use npu_build::plan::Understood;
 use npu_build::step::material::Material;
-use npu_runtime::{Kind, Parameter, Shape, Signature};
+use npu_runtime::{Bounds, Kind, Parameter, Shape, Signature};
 use serde::Serialize;
 
 use super::args::{Format, Global, KernelCommand, KernelOptions, SignatureCommand};
@@ -22,8 +22,8 @@ pub fn signature(
         selection: command.selection.clone(),
         ..KernelOptions::default()
     };
-    let directions = &command.directions.args;
-    let request = request(&command.kernel, &options, directions, &settings, false);
+    let arguments = &command.arguments;
+    let request = request(&command.kernel, &options, arguments, &settings, false);
     let understood = Understood::new(&request)?;
     for doubt in &understood.doubts {
         terminal.warning(&format!("{}: {doubt}", request.kernel.display()));
@@ -67,22 +67,37 @@ fn described(level: Level, signature: &Signature) -> String {
         ""
     };
     let mut text = format!("{} ({level} level{grid})", signature.name);
-    let rows: Vec<_> = signature.parameters.iter().map(row).collect();
+    let parameters = signature.parameters.iter();
+    let rows: Vec<_> = parameters
+        .map(|parameter| row(signature, parameter))
+        .collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths = [0, 1, 2].map(|column| width(column).unwrap_or(0));
-    for [name, mlir_type, shape, direction] in &rows {
-        let [name_width, type_width, shape_width] = widths;
-        text.push_str(
-            format!(
-                "\n  {name:name_width$}  {mlir_type:type_width$}  {shape:shape_width$}  {direction}"
-            )
-            .trim_end(),
-        );
+    let widths = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
+    for row in &rows {
+        let mut line = "\n".to_owned();
+        for (text, width) in row.iter().zip(widths.into_iter().chain([0])) {
+            line.push_str("  ");
+            line.push_str(text);
+            line.extend(std::iter::repeat_n(
+                ' ',
+                width.saturating_sub(text.chars().count()),
+            ));
+        }
+        text.push_str(line.trim_end());
     }
+    text.push_str("\n  ");
+    text.push_str(match signature.bounds {
+        Bounds::Proven => "safe to launch: the MLIR proves that it stays within its arguments",
+        Bounds::Declared => "safe to launch: launches check the extents that were declared",
+        Bounds::Unchecked => {
+            "unsafe to launch: nothing is known to keep it within its arguments; declare their \
+             extents with --extent"
+        }
+    });
     text
 }
 
-fn row(parameter: &Parameter) -> [String; 4] {
+fn row(signature: &Signature, parameter: &Parameter) -> [String; 5] {
     let (shape, direction) = match &parameter.kind {
         Kind::Scalar(_) => ("scalar".to_owned(), "in"),
         Kind::Memory {
@@ -94,6 +109,10 @@ fn row(parameter: &Parameter) -> [String; 4] {
         parameter.mlir_type.to_string(),
         shape,
         direction.to_owned(),
+        match signature.extents_text(parameter) {
+            none if none.is_empty() => none,
+            extents => format!("extent {extents}"),
+        },
     ]
 }
 
@@ -113,11 +132,11 @@ fn shape_text(shape: &Shape) -> String {
 /// Prints the key of a kernel's first step, and with `-v` what it is computed from.
 pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let directions = &command.directions.args;
+    let arguments = &command.arguments;
     let request = request(
         &command.kernel,
         &command.options,
-        directions,
+        arguments,
         &settings,
         false,
     );

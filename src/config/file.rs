@@ -79,6 +79,8 @@ pub struct KernelSection {
     pub signature: Option<String>,
     /// Directions of arguments by name.
     pub directions: Vec<(String, Direction)>,
+    /// How many elements arguments need, by name.
+    pub extents: Vec<(String, String)>,
     /// The CPU that the cpu target compiles for.
     pub march: Option<March>,
     /// What loads it.
@@ -184,6 +186,8 @@ struct KernelText {
     signature: Option<String>,
     #[serde(default)]
     args: BTreeMap<String, Direction>,
+    #[serde(default)]
+    extents: BTreeMap<String, ExtentText>,
     march: Option<Parsed<March>>,
     #[serde(default)]
     runtime: OneOrMore<Runtime>,
@@ -196,6 +200,26 @@ struct KernelText {
     inputs: Vec<PathBuf>,
     #[serde(default)]
     tool_args: Vec<String>,
+}
+
+/// An extent: a number of elements, or the text of `--extent`.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "an extent is a number of elements, or text such as \"n\" or \"[rows, cols]\""
+)]
+enum ExtentText {
+    Number(u64),
+    Text(String),
+}
+
+impl ExtentText {
+    fn text(self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text,
+        }
+    }
 }
 
 /// A grid: a number, a list of one to three, or the text of `--grid`.
@@ -427,6 +451,11 @@ impl Text {
             entry: kernel.entry,
             signature: kernel.signature,
             directions: kernel.args.into_iter().collect(),
+            extents: kernel
+                .extents
+                .into_iter()
+                .map(|(name, extent)| (name, extent.text()))
+                .collect(),
             march: kernel.march.map(|parsed| parsed.0),
             runtimes: kernel.runtime.0,
             format: kernel.format.map(|parsed| parsed.0),

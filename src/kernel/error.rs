@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use super::contract::ContractError;
 use super::{Level, Target};
 use crate::nearest;
 
@@ -292,6 +293,14 @@ pub enum ArgumentError {
         name: String,
         /// Its type as written.
         mlir_type: String,
+    },
+    /// A contract that does not fit.
+    #[error("'{kernel}': {source}")]
+    Contract {
+        /// The kernel.
+        kernel: String,
+        /// In what.
+        source: ContractError,
     },
     /// A Triton signature of another length.
     #[error("the signature has {given} arguments (constexpr not counted), '{kernel}' has {expected}: {}", list(.names))]

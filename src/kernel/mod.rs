@@ -10,6 +10,7 @@ use npu_runtime::signature::{Direction, Kind, Signature};
 
 mod aie;
 pub mod canonical;
+pub mod contract;
 mod effects;
 mod error;
 mod header;

@@ -117,7 +117,10 @@ fn listed_extents(context: &Context<'_, '_>, mut at: usize) -> Vec<Option<Vec<u6
     let mut found = Vec::new();
     loop {
         let past = header::after_type(tokens, at);
-        let alias = context.aliases.get(tokens.text(at)).filter(|_| past == at + 1);
+        let alias = context
+            .aliases
+            .get(tokens.text(at))
+            .filter(|_| past == at + 1);
         let (from, to) = alias.map_or((at, past), |value| {
             (*value, header::after_type(tokens, *value))
         });

@@ -273,7 +273,7 @@ pub(super) fn extents(text: &str) -> Option<Vec<u64>> {
         return shape.into_iter().collect();
     }
     let is_value = text.starts_with("vector<") || text.starts_with("complex<");
-    (is_value || matches!(parse(text), Type::Scalar(_))).then(Vec::new)
+    (is_value || matches!(parse(text), Some(Type::Scalar(_)))).then(Vec::new)
 }
 
 /// Whether the inside of `affine_map<…>` is `(d0, d1) -> (d0, d1)`.

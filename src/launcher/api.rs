@@ -3,7 +3,7 @@
 //! The parameters stand in the order of the MLIR. Up to seven (clippy's limit, `self` and the
 //! grid included) are passed one by one; more are the fields of a struct.
 
-use npu_runtime::{Direction, ElementType, Kind, Shape, Signature};
+use npu_runtime::{Bounds, Direction, ElementType, Kind, Shape, Signature};
 
 use super::names::Identifier;
 use super::{Error, bindings};
@@ -39,6 +39,8 @@ pub(super) struct Parameter<'a> {
     pub(super) shape: Option<(Identifier, usize)>,
     /// The type of the scalar or of one element, as generated code spells it.
     pub(super) rust: RustType,
+    /// What a launch checks of its size, for people; empty if nothing.
+    pub(super) extent: String,
 }
 
 impl Parameter<'_> {
@@ -181,10 +183,16 @@ impl<'a> Api<'a> {
                 name: Identifier::default(),
                 shape: rank_to_give(source).map(|rank| (Identifier::default(), rank)),
                 rust,
+                extent: signature.extents_text(source),
             });
         }
         bindings::settle(&mut api)?;
         Ok(api)
+    }
+
+    /// Whether the checks of a launch keep the kernel within its arguments.
+    pub(super) fn is_safe(&self) -> bool {
+        self.signature.bounds != Bounds::Unchecked
     }
 
     /// Whether any argument is memory.

@@ -58,13 +58,17 @@ pub(super) fn description(parameter: &Parameter<'_>) -> String {
     };
     let note = match element {
         ElementType::I1 => ", each 0 or 1".to_owned(),
-        ElementType::Bytes { size: 1, .. } => ", each an element".to_owned(),
-        ElementType::Bytes { size, align } => {
-            format!(", {size} for each element, aligned to {align}")
+        ElementType::Bytes { size, align } if *align > 1 => {
+            format!(" of {size} bytes, aligned to {align}")
         }
+        ElementType::Bytes { size, .. } if *size > 1 => format!(" of {size} bytes"),
         _ => String::new(),
     };
-    let length = length(parameter, shape);
+    let mut length = length(parameter, shape);
+    if !parameter.source.extents.is_empty() {
+        let extent = text::code(&parameter.extent);
+        length.push_str(&format!(", extent {extent}"));
+    }
     format!("{mlir}, {verb}; `{borrow}[{short}]` of {length}{note}.")
 }
 

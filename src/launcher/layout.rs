@@ -12,6 +12,20 @@ pub(super) const PARAMETER_INDENT: usize = 12;
 /// rustfmt's `fn_call_width` and `array_width`.
 pub(super) const SMALL: usize = 60;
 
+/// An unsafe block that is a function's last expression, under the comment that justifies it.
+pub(super) fn unsafe_block(indent: usize, why: &str, inside: &Expr) -> String {
+    let margin = " ".repeat(indent);
+    let flat = format!("{margin}unsafe {{ {} }}", inside.flat());
+    let block = match inside.may_be_flat() && flat.len() <= WIDTH {
+        true => flat,
+        false => {
+            let inside = inside.lay_out(indent + 4, "", "");
+            format!("{margin}unsafe {{\n{inside}\n{margin}}}")
+        }
+    };
+    format!("{margin}// SAFETY: {why}.\n{block}")
+}
+
 /// An expression that may have to be broken.
 pub(super) enum Expr {
     /// Text that is never broken.

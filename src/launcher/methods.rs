@@ -22,14 +22,12 @@ pub(super) fn launch(api: &Api<'_>) -> Method {
     let result = "::std::result::Result<(), npu_runtime::Error>";
     let arguments = arguments(api, |shape| format!("&{shape}"));
     Method {
-        head: head(
+        head: head(api, "launch", result, lifetime, Parameter::declaration),
+        body: body(
             api,
-            "pub fn launch",
-            result,
-            lifetime,
-            Parameter::declaration,
+            [".launch", ".launch_unchecked"],
+            Expr::Array("&mut ", arguments),
         ),
-        body: body(api, ".launch", Expr::Array("&mut ", arguments)),
         trial: trial(api, "launch", empty_arguments(api)),
     }
 }
@@ -37,16 +35,20 @@ pub(super) fn launch(api: &Api<'_>) -> Method {
 /// The method that records a launch.
 pub(super) fn bind(api: &Api<'_>) -> Method {
     let (name, bound, lifetime) = if api.borrows() {
-        ("pub fn bind<'a>", "'a", "<'a>")
+        ("bind<'a>", "'a", "<'a>")
     } else {
-        ("pub fn bind", "'static", "")
+        ("bind", "'static", "")
     };
     let launch = format!("npu_runtime::Launch<{bound}>");
     let result = format!("::std::result::Result<{launch}, npu_runtime::Error>");
     let arguments = arguments(api, |shape| format!("{shape}.to_vec()"));
     Method {
         head: head(api, name, &result, lifetime, Parameter::bound_declaration),
-        body: body(api, ".bind", Expr::Array("", arguments)),
+        body: body(
+            api,
+            [".bind", ".bind_unchecked"],
+            Expr::Array("", arguments),
+        ),
         trial: trial(
             api,
             "bind",
@@ -83,7 +85,11 @@ fn head<'a>(
         }
         Form::Struct => parameters.push(format!("arguments: Arguments{lifetime}")),
     }
-    layout::function(8, name, &parameters, result)
+    let name = match api.is_safe() {
+        true => format!("pub fn {name}"),
+        false => format!("pub unsafe fn {name}"),
+    };
+    layout::function(8, &name, &parameters, result)
 }
 
 /// The runtime's arguments; `shape` makes what gives a shape out of its name.
@@ -107,14 +113,22 @@ fn arguments(api: &Api<'_>, shape: fn(&str) -> String) -> Vec<Expr> {
     api.parameters.iter().map(argument).collect()
 }
 
-/// The call of the runtime that a method comes down to.
-fn body(api: &Api<'_>, method: &'static str, arguments: Expr) -> String {
+/// The call of the runtime that a method comes down to: the safe or the unsafe one.
+fn body(api: &Api<'_>, [safe, unchecked]: [&'static str; 2], arguments: Expr) -> String {
     let grid = match api.signature.grid {
         true => "grid.into()",
         false => "npu_runtime::Grid::ONE",
     };
     let arguments = vec![Expr::atom(grid), arguments];
-    Expr::Method("self.0".to_owned(), method, arguments).lay_out(12, "", "")
+    let call = |method| Expr::Method("self.0".to_owned(), method, arguments);
+    match api.is_safe() {
+        true => call(safe).lay_out(12, "", ""),
+        false => layout::unsafe_block(
+            12,
+            "this method's caller promises the same",
+            &call(unchecked),
+        ),
+    }
 }
 
 /// The pattern that takes the struct of arguments apart.
@@ -136,7 +150,14 @@ fn trial(api: &Api<'_>, method: &str, arguments: Vec<Expr>) -> String {
     }
     all.extend(arguments);
     let call = Expr::call(format!("Kernel::{method}"), all);
-    Expr::call("::std::mem::drop", [call]).lay_out(8, "", ";")
+    let call = Expr::call("::std::mem::drop", [call]);
+    match api.is_safe() {
+        true => call.lay_out(8, "", ";"),
+        false => {
+            let call = call.lay_out(12, "", ";");
+            format!("        // SAFETY: it is never called.\n        unsafe {{\n{call}\n        }}")
+        }
+    }
 }
 
 /// What a method takes besides the grid, all of it empty.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use npu_runtime::{Kind, Shape};
+use npu_runtime::{ElementType, Extent, Factor, Kind, Shape};
 use serde::Serialize;
 use tera::{Context, Tera};
 
@@ -89,6 +89,12 @@ struct View {
     arguments: Vec<String>,
     /// Whether it may have external variables; a stub stands in for a kernel that may.
     variables: bool,
+    /// The variant that says what keeps the kernel within its arguments.
+    bounds: String,
+    /// Whether launching is safe.
+    is_safe: bool,
+    /// Whether launches check extents.
+    extents: bool,
     launch: Method,
     bind: Method,
     unpack: Option<String>,
@@ -147,6 +153,9 @@ impl View {
             copy: may_be_copied(&api.parameters),
             arguments: docs::arguments(&api.parameters),
             variables: is_stub || kernel.images.iter().any(is_hsaco),
+            bounds: format!("{:?}", signature.bounds),
+            is_safe: api.is_safe(),
+            extents: signature.parameters.iter().any(|it| !it.extents.is_empty()),
             launch: methods::launch(api),
             bind: methods::bind(api),
             unpack: is_struct.then(|| methods::unpack(api)),
@@ -163,9 +172,16 @@ fn parameters(parameters: &[Parameter<'_>]) -> String {
         let path = |kind: &str, value: &dyn std::fmt::Debug| {
             Expr::Atom(format!("npu_runtime::{kind}::{value:?}"))
         };
+        let element_path = |element: &ElementType| match element {
+            ElementType::Bytes { size, align } => Expr::Atom(format!(
+                "npu_runtime::ElementType::bytes({}, {align})",
+                text::integer(u64::from(*size))
+            )),
+            element => path("ElementType", element),
+        };
         match &source.kind {
             Kind::Scalar(element) => {
-                arguments.push(path("ElementType", element));
+                arguments.push(element_path(element));
                 Expr::call("npu_runtime::Parameter::scalar", arguments)
             }
             Kind::Memory {
@@ -173,10 +189,15 @@ fn parameters(parameters: &[Parameter<'_>]) -> String {
                 shape,
                 direction,
             } => {
-                arguments.push(path("ElementType", element));
+                arguments.push(element_path(element));
                 arguments.push(shape_expression(shape));
                 arguments.push(path("Direction", direction));
-                Expr::call("npu_runtime::Parameter::memory", arguments)
+                if source.extents.is_empty() {
+                    return Expr::call("npu_runtime::Parameter::memory", arguments);
+                }
+                let extents = source.extents.iter().map(extent_expression).collect();
+                arguments.push(Expr::Array("&", extents));
+                Expr::call("npu_runtime::Parameter::memory_of", arguments)
             }
         }
     };
@@ -186,6 +207,28 @@ fn parameters(parameters: &[Parameter<'_>]) -> String {
         items.len()
     );
     Expr::Array("", items).lay_out(4, &head, ";")
+}
+
+fn extent_expression(extent: &Extent) -> Expr {
+    let variant = |name: &str, value| Expr::call(format!("npu_runtime::Extent::{name}"), [value]);
+    let borrowed = |value| Expr::call("::std::borrow::Cow::Borrowed", [value]);
+    match extent {
+        Extent::Any => Expr::atom("npu_runtime::Extent::Any"),
+        Extent::Exactly(size) => variant("Exactly", Expr::Atom(text::integer(*size))),
+        Extent::Same(name) => variant("Same", borrowed(Expr::Atom(text::literal(name)))),
+        Extent::AtLeast(factors) => {
+            let factor = |factor: &Factor| {
+                let (name, value) = match *factor {
+                    Factor::Number(number) => ("Number", text::integer(number)),
+                    Factor::Scalar(position) => ("Scalar", text::integer(position as u64)),
+                    Factor::Grid(axis) => ("Grid", axis.to_string()),
+                };
+                Expr::Atom(format!("npu_runtime::Factor::{name}({value})"))
+            };
+            let factors = Expr::Array("&", factors.iter().map(factor).collect());
+            variant("AtLeast", borrowed(factors))
+        }
+    }
 }
 
 fn shape_expression(shape: &Shape) -> Expr {

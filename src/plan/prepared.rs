@@ -102,6 +102,11 @@ impl Understood {
             }
             doubts.extend(contradictions(&inferred, &kernel.signature));
         }
+        if !request.extents.is_empty() {
+            for kernel in &mut kernels {
+                kernel.set_extents(&request.extents)?;
+            }
+        }
         Ok(Self {
             doubts,
             module,

@@ -33,6 +33,8 @@ pub struct Request {
     pub entry: Option<String>,
     /// Directions of arguments by name, where inference is not to decide.
     pub directions: Vec<(String, Direction)>,
+    /// How many elements arguments need, by name ([`crate::kernel::contract`]).
+    pub extents: Vec<(String, String)>,
     /// A signature in Triton's syntax, to be checked against the MLIR.
     pub signature: Option<String>,
     /// Which CPU the cpu target compiles for; its architecture's baseline if not given.
@@ -161,6 +163,8 @@ impl Request {
         let first = listed.next();
         let mut directions = section.directions.clone();
         directions.extend(self.directions);
+        let mut extents = section.extents.clone();
+        extents.extend(self.extents);
         let package = self.format.filter(|format| *format != Package::Auto);
         let insists = package.map(|_| "--format");
         let target = section.targets.first().copied();
@@ -180,6 +184,7 @@ impl Request {
                 .or(settings.format),
             entry: self.entry.or_else(|| section.entry.clone()),
             directions,
+            extents,
             signature: self.signature.or_else(|| section.signature.clone()),
             march: (self.march)
                 .or_else(|| variables.march.clone())

@@ -11,7 +11,7 @@ use npu_build::config::parse_timeout;
 use npu_build::tensor::{Number, Source};
 use npu_runtime::Direction;
 
-use super::super::args::{KernelOptions, direction_named};
+use super::super::args::{Contract, KernelOptions, direction_named};
 
 /// The most launches that can be asked for.
 const MOST_LAUNCHES: i64 = 1_000_000_000;
@@ -57,6 +57,8 @@ pub struct LaunchOptions {
     /// direction, as for compile: in, out or inout. See below
     #[arg(long = "arg", value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(parse_given), action = ArgAction::Append)]
     pub args: Vec<Given>,
+    #[command(flatten)]
+    pub contract: Contract,
     /// Value of an external variable, for hsa: i32 unless a type is given, e.g. gain=0.5:f32 or
     /// table=1,2,3
     #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = parse_variable, action = ArgAction::Append)]

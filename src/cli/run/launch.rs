@@ -194,7 +194,7 @@ impl Argument {
     /// The argument for several launches.
     fn lend(&mut self, times: usize) -> Vec<Arg<'_>> {
         let written = direction(&self.parameter).is_some_and(Direction::is_written);
-        let needs_shape = needs_shape(&self.parameter);
+        let given_shape = rank_to_give(&self.parameter);
         match &mut self.value {
             Value::Scalar { element, bits } => {
                 let scalar = || memory::scalar(element, *bits);
@@ -202,12 +202,12 @@ impl Argument {
             }
             Value::Memory { layout, memory } => {
                 let args = memory.lend(written, times);
-                match needs_shape {
-                    true => args
+                match given_shape {
+                    Some(rank) => args
                         .into_iter()
-                        .map(|arg| arg.with_shape(&layout.shape))
+                        .map(|arg| arg.with_shape(layout.shape.get(..rank).unwrap_or_default()))
                         .collect(),
-                    false => args,
+                    None => args,
                 }
             }
         }
@@ -232,14 +232,14 @@ impl Argument {
     }
 }
 
-/// Whether the length alone does not tell the dimensions.
-fn needs_shape(parameter: &Parameter) -> bool {
+/// The number of dimensions, if the length alone does not tell them.
+fn rank_to_give(parameter: &Parameter) -> Option<usize> {
     match &parameter.kind {
         Kind::Memory {
             shape: npu_runtime::Shape::Ranked(dims),
             ..
-        } => dims.iter().filter(|dim| dim.is_none()).count() > 1,
-        _ => false,
+        } if dims.iter().filter(|dim| dim.is_none()).count() > 1 => Some(dims.len()),
+        _ => None,
     }
 }
 
@@ -264,7 +264,9 @@ pub fn chain<'a>(
 ) -> Result<Chain<'a>, Error> {
     let mut chain = Chain::new(device);
     for args in lend(arguments, length) {
-        chain.push(kernel.bind(grid, args)?)?;
+        // SAFETY: whoever gives the arguments on the command line answers for a kernel that nothing
+        // else keeps within them, as for all that it does in this process.
+        chain.push(unsafe { kernel.bind_unchecked(grid, args) }?)?;
     }
     Ok(chain)
 }
@@ -276,7 +278,8 @@ impl Loaded {
         let mut args = launches.into_iter().next().unwrap_or_default();
         let started = Instant::now();
         for _ in 0..times {
-            self.kernel.launch(self.grid, &mut args)?;
+            // SAFETY: as for a chain.
+            unsafe { self.kernel.launch_unchecked(self.grid, &mut args) }?;
         }
         Ok(started.elapsed())
     }

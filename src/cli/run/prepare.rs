@@ -11,6 +11,7 @@ use npu_build::toolchain::Format;
 use npu_runtime::{Direction, Grid, Kind, Parameter, Runtime};
 
 use super::super::Failure;
+use super::super::args::KernelArguments;
 use super::super::compile;
 use super::args::{LaunchOptions, What};
 use super::report::size_text;
@@ -106,12 +107,15 @@ fn request(options: &LaunchOptions, settings: &Settings) -> Request {
         What::Direction(direction) => Some((given.name.clone(), direction)),
         What::Value(_) => None,
     });
-    let directions: Vec<_> = directions.collect();
+    let arguments = KernelArguments {
+        args: directions.collect(),
+        contract: options.contract.clone(),
+    };
     let flags = &options.options;
     let mut request = compile::request(
         &options.kernel,
         flags,
-        &directions,
+        &arguments,
         settings,
         options.refresh,
     );

@@ -131,7 +131,11 @@ fn not_if_what_is_written_may_be_less() {
         ("memref<64xf32>", "memref<128xf32>", "in inout"),
         ("memref<*xf32>", "memref<128xf32>", "in inout"),
         ("memref<128xf32, strided<[2]>>", "memref<128xf32>", "in out"),
-        ("memref<?xf32, strided<[?], offset: ?>>", "memref<128xf32>", "in inout"),
+        (
+            "memref<?xf32, strided<[?], offset: ?>>",
+            "memref<128xf32>",
+            "in inout",
+        ),
     ] {
         for body in [
             format!("memref.copy %x, %y : {x} to {y}"),
