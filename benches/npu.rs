@@ -18,8 +18,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use npu_runtime::{
-    Arg, Artifact, Chain, Compiled, Device, Direction, ElementType, Grid, Image, Kernel, Npu,
-    Parameter, Runtime, Shape, Signature,
+    Arg, Artifact, Bounds, Chain, Compiled, Device, Direction, ElementType, Grid, Image, Kernel,
+    Npu, Parameter, Runtime, Shape, Signature,
 };
 use xrt_double::kernels::{Workshop, combining};
 
@@ -115,6 +115,7 @@ fn signature(elements: usize, direction: Direction) -> Signature {
             shape: Shape::Ranked(Cow::Owned(vec![Some(elements as u64)])),
             direction,
         },
+        extents: Cow::Borrowed(&[]),
     };
     let parameters = vec![
         memory("x", Direction::In),
@@ -125,6 +126,7 @@ fn signature(elements: usize, direction: Direction) -> Signature {
         name: Cow::Borrowed(KERNEL),
         parameters: Cow::Owned(parameters),
         grid: false,
+        bounds: Bounds::Proven,
     }
 }
 

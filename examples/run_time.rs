@@ -11,6 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let kernels = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/kernels");
     let build = Builder::new(format!("{kernels}/vecadd.mlir"))
         .target(Target::Cpu)
+        .extents("x=n,y=n,out=n")
         .build()
         .map_err(|error| error.report())?;
     let kernel = build.load(&Device::open(Runtime::Cpu)?, &build.kernels[0])?;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use npu_runtime::Grid;
 
+use crate::kernel::contract;
 use crate::plan::{BuildError, KernelError, Request};
 
 /// A request in the making. What can't be understood is told when it is built.
@@ -25,6 +26,13 @@ impl Draft {
     pub(crate) fn set_grid(&mut self, grid: Grid) {
         match grid.try_into() {
             Ok(grid) => self.request.npu.grid = Some(grid),
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
+    pub(crate) fn add_extents(&mut self, text: &str) {
+        match contract::split(text) {
+            Ok(extents) => self.request.extents.extend(extents),
             Err(fault) => self.fault = Some(fault),
         }
     }
@@ -68,15 +76,15 @@ macro_rules! kernel_setters {
             self.draft(|draft| draft.request.directions.push((name.into(), direction)))
         }
 
-        /// How many elements an argument needs, which every launch then checks: `n`, the name of a
-        /// scalar, is at least so many, any other name as many as every argument of that name,
-        /// `1024` exactly so many, `rows*cols` or `grid.x*256` at least the product, and
-        /// `[rows, cols]` says it of each dimension. With the extents of all arguments launching is
-        /// safe: they promise that the kernel stays within them.
+        /// How many elements arguments need, such as `x=n,y=n,out=n`, which every launch then
+        /// checks: `n`, the name of a scalar, is at least so many, any other name as many as every
+        /// argument with that name, `1024` exactly so many, `rows*cols` or `grid.x*256` at least
+        /// the product, `_` any number, and `[rows, cols]` says it of each dimension. With the
+        /// extents of all arguments launching is safe: they promise that the kernel stays within.
         #[doc = $note]
         #[must_use]
-        pub fn extent(self, name: impl Into<String>, extent: impl Into<String>) -> Self {
-            self.draft(|draft| draft.request.extents.push((name.into(), extent.into())))
+        pub fn extents(self, extents: &str) -> Self {
+            self.draft(|draft| draft.add_extents(extents))
         }
 
         /// How many programs run along x, y and z, which is compiled into a linalg-level kernel for

@@ -281,3 +281,74 @@ fn a_diagnostic_of_the_canonical_text_leads_to_the_original_line() {
         .nth(canonical.original_line(line) as usize - 1);
     assert!(original.unwrap().contains("%undefined"), "{message}");
 }
+
+/// What LLVM allocates for one element is what a launch counts for it.
+#[test]
+fn elements_are_as_large_as_in_memory() {
+    const PASSES: &[&str] = &[
+        "--expand-strided-metadata",
+        "--finalize-memref-to-llvm",
+        "--convert-func-to-llvm",
+        "--reconcile-unrealized-casts",
+    ];
+    let Some(tool) = mlir_opt() else { return };
+    let beside = |name: &str| tool.canonicalize().unwrap().with_file_name(name);
+    for of_type in [
+        "i1",
+        "i8",
+        "i32",
+        "f16",
+        "bf16",
+        "f64",
+        "index",
+        "i128",
+        "f128",
+        "f8E4M3FN",
+        "f8E8M0FNU",
+        "complex<f32>",
+        "complex<i64>",
+        "vector<4xf32>",
+        "vector<2x4xbf16>",
+        "vector<16xi8>",
+        "vector<f64>",
+        "vector<8xf64>",
+    ] {
+        let text = format!(
+            "func.func @k(%m: memref<4x{of_type}>) -> index {{\n\
+             %n = memref.alloc() : memref<1x{of_type}>\n\
+             %p = memref.extract_aligned_pointer_as_index %n : memref<1x{of_type}> -> index\n\
+             return %p : index\n}}"
+        );
+        let lowered = print(&tool, PASSES, &text).unwrap();
+        let mut ir = lowered;
+        for (program, arguments) in [
+            (
+                "mlir-translate",
+                &["--mlir-to-llvmir", "--allow-unregistered-dialect"][..],
+            ),
+            ("opt", &["-O1", "-S"]),
+        ] {
+            let mut child = Command::new(beside(program))
+                .args(arguments)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            child
+                .stdin
+                .take()
+                .unwrap()
+                .write_all(ir.as_bytes())
+                .unwrap();
+            ir = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        }
+        let (_, allocated) = ir.split_once("@malloc(i64 ").unwrap();
+        let allocated: usize = allocated.split(')').next().unwrap().parse().unwrap();
+        let module = Module::scan(text.replace("-> index {", "{").as_bytes()).unwrap();
+        let parameters = &module.select(None).unwrap()[0].signature.parameters;
+        let npu_runtime::Kind::Memory { element, .. } = &parameters[0].kind else {
+            unreachable!("{of_type} is no memory");
+        };
+        assert_eq!(element.size(), allocated, "{of_type}");
+    }
+}

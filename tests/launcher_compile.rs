@@ -94,6 +94,11 @@ fn write_crate(edition: &str) -> PathBuf {
         // At the root, where the traps are, in a public module and in a private one.
         match name.as_str() {
             "common" | "located" => writeln!(library, "{include}").unwrap(),
+            matrix::UNCHECKED => {
+                let allowed = "#[allow(unsafe_code, reason = \"its callers answer for it\")]";
+                writeln!(library, "{allowed}\nmod not_exported {{\n    {include}\n}}").unwrap();
+                continue;
+            }
             _ => writeln!(
                 library,
                 "pub mod {name} {{\n    //! Public.\n    {include}\n}}"
@@ -365,6 +370,9 @@ fn the_matrix_compiles_in_edition_2015_with_the_runtime_renamed() {
          /// What has the runtime.\npub mod facade {{\n    pub extern crate my_npu as npu;\n}}\n"
     );
     for (number, (name, mut request)) in matrix::files().into_iter().enumerate() {
+        if name == matrix::UNCHECKED {
+            library.push_str("#[allow(unsafe_code)]\n");
+        }
         request.runtime_crate = ["my-npu", "crate::facade::npu"][number % 2].into();
         let text = launcher::render(&request).unwrap();
         fs::write(directory.join(format!("src/generated/{name}.rs")), text).unwrap();

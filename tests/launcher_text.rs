@@ -326,7 +326,7 @@ fn arguments_that_would_share_a_name_are_reported_with_both_originals() {
 
 #[test]
 fn scalars_without_a_rust_type_are_refused() {
-    let mut parameter = matrix::scalar("v", ElementType::Opaque);
+    let mut parameter = matrix::scalar("v", ElementType::bytes(16, 16));
     parameter.mlir_type = Cow::Borrowed("vector<4xf32>");
     let request = matrix::request(
         vec![matrix::kernel("k", true, vec![parameter])],

@@ -151,6 +151,9 @@ impl Lab {
             .arg("--out-dir")
             .arg(directory)
             .args(flags);
+        if text.contains("memref<*") {
+            command.args(["--extent", "x=64*grid.x,out=64*grid.x"]);
+        }
         Outcome(command.output().unwrap()).paths();
     }
 

@@ -25,8 +25,70 @@ fn people_get_a_table() {
          \x20 x    memref<*xf32>  any length  in\n\
          \x20 y    memref<*xf32>  any length  in\n\
          \x20 out  memref<*xf32>  any length  inout\n\
-         \x20 n    i32            scalar      in\n"
+         \x20 n    i32            scalar      in\n\
+         \x20 unsafe to launch: nothing is known to keep it within its arguments; declare their \
+         extents with --extent\n"
     );
+}
+
+/// By flags, by the project file, and by the MLIR itself.
+#[test]
+fn contracts_are_shown() {
+    let scene = Scene::replayed();
+    let file = example("fma.mlir");
+    let file = file.to_str().unwrap();
+    let declared = "fma (linalg level, launched over a grid of programs)\n\
+         \x20 a    f32            scalar      in\n\
+         \x20 x    memref<*xf32>  any length  in     extent n\n\
+         \x20 y    memref<*xf32>  any length  in     extent n\n\
+         \x20 out  memref<*xf32>  any length  inout  extent grid.x*1024\n\
+         \x20 n    i32            scalar      in\n\
+         \x20 safe to launch: launches check the extents that were declared\n";
+    let flags = ["--extent", "x=n,y=n", "--extent", "out=grid.x*1024"];
+    let told = scene.run(&[&["signature", file], &flags[..]].concat());
+    assert_eq!(told.stdout(), declared, "{told:?}");
+    let section = format!(
+        "[[kernel]]\npath = \"{file}\"\nextents = {{ x = \"n\", y = \"n\", out = \"grid.x*1024\" }}\n"
+    );
+    scene.file("npu-build.toml", &section);
+    let told = scene.run(&["signature", file]);
+    assert_eq!(told.stdout(), declared, "{told:?}");
+    let told = scene.run(&["signature", file, "--extent", "y=8,out=n", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&told.stdout()).unwrap();
+    assert_eq!(told["bounds"], "declared");
+    let extents = |argument: usize| told["parameters"][argument]["extents"].clone();
+    assert_eq!(extents(1), json!([{"atleast": [{"scalar": 4}]}]));
+    assert_eq!(extents(2), json!([{"exactly": 8}]));
+    assert_eq!(extents(3), extents(1));
+    let copy = "func.func @copy(%x: memref<?xf32>, %y: memref<?xf32>) {\n\
+        memref.copy %x, %y : memref<?xf32> to memref<?xf32>\nreturn }";
+    scene.file("copy.mlir", copy);
+    assert_eq!(
+        scene.run(&["signature", "copy.mlir"]).stdout(),
+        "copy (linalg level)\n\
+         \x20 x  memref<?xf32>  [?]  in     extent x\n\
+         \x20 y  memref<?xf32>  [?]  inout  extent x\n\
+         \x20 safe to launch: the MLIR proves that it stays within its arguments\n"
+    );
+}
+
+#[test]
+fn a_contract_that_does_not_fit_is_refused() {
+    let scene = Scene::replayed();
+    let file = example("fma.mlir");
+    let file = file.to_str().unwrap();
+    for (extents, words) in [
+        ("x=n,y=n", "says nothing of argument 'out'"),
+        ("x=n,y=n,out=a", "'a' can't be a size"),
+        ("x", "write it as NAME=SIZE"),
+    ] {
+        scene.refuses(&["signature", file, "--extent", extents], 2, &[words]);
+        scene.refuses(
+            &["compile", file, "--target", "cpu", "--extent", extents],
+            2,
+            &[words],
+        );
+    }
 }
 
 #[test]
@@ -73,7 +135,9 @@ fn directions_can_be_overridden_by_name_and_in_tritons_syntax() {
         let told = scene.run(&[&["signature", file], options].concat());
         assert_eq!(told.code(), 0, "{told:?}");
         let stdout = told.stdout();
-        let rows = stdout.lines().skip(1);
+        let rows = stdout
+            .lines()
+            .filter(|line| line.contains("xf32") || line.contains("i32"));
         rows.map(|row| row.split_whitespace().last().unwrap().to_owned())
             .collect::<Vec<_>>()
             .join(" ")

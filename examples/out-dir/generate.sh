@@ -3,4 +3,4 @@
 # the variable NPU_BUILD names.
 set -euo pipefail
 cd "$(dirname "$0")"
-"${NPU_BUILD:-npu-build}" compile ../kernels/vecadd.mlir --target cpu --out-dir generated
+"${NPU_BUILD:-npu-build}" compile ../kernels/vecadd.mlir --target cpu --extent x=n,y=n,out=n --out-dir generated

@@ -93,24 +93,22 @@ impl Rule {
     #[cold]
     fn broken(&self, signature: &Signature, grid: Grid, args: &[Arg<'_>], found: u64) -> Broken {
         let expected = match &self.needs {
-            Needs::Exactly(size) => format!("exactly {size}"),
+            Needs::Exactly(size) => format!("{size} elements"),
             Needs::Same(other) => {
-                let name = signature.parameters.get(other.argument);
-                let name = name.map_or("?", |parameter| &parameter.name);
-                format!("{}, as many as `{name}` has", other.size(signature, args))
+                let (size, place) = (other.size(signature, args), other.text(signature));
+                format!("{size} elements, as many as {place}")
             }
             Needs::AtLeast(factors) => {
                 let text = signature.extent_text(&Extent::AtLeast(factors.to_vec().into()));
                 match product(factors, signature, grid, args) {
-                    Ok(Some(least)) => format!("at least {text} = {least}"),
-                    _ => format!("at least {text}, which is more than there can be"),
+                    Ok(Some(least)) => format!("at least {text} = {least} elements"),
+                    _ => format!("at least {text} elements, which is more than there can be"),
                 }
             }
         };
-        let parameter = signature.parameters.get(self.place.argument);
-        let rank = parameter.and_then(dimensions).map_or(1, <[_]>::len);
+        let dimension = self.place.one_of_several(signature);
         let fault = ArgumentFault::Extent {
-            dimension: (rank > 1).then_some(self.place.dimension),
+            dimension: dimension.then_some(self.place.dimension),
             expected,
             found,
         };
@@ -119,6 +117,23 @@ impl Rule {
 }
 
 impl Place {
+    /// Whether the argument has other dimensions as well.
+    fn one_of_several(self, signature: &Signature) -> bool {
+        let parameter = signature.parameters.get(self.argument);
+        parameter
+            .and_then(dimensions)
+            .is_some_and(|dims| dims.len() > 1)
+    }
+
+    fn text(self, signature: &Signature) -> String {
+        let parameter = signature.parameters.get(self.argument);
+        let name = parameter.map_or("?", |parameter| &parameter.name);
+        match self.one_of_several(signature) {
+            true => format!("`{name}` in dimension {}", self.dimension),
+            false => format!("`{name}`"),
+        }
+    }
+
     /// The size of this dimension; 0 where a checked launch has none.
     fn size(self, signature: &Signature, args: &[Arg<'_>]) -> u64 {
         let parameter = signature.parameters.get(self.argument);

@@ -55,15 +55,20 @@
 //! # What is checked, and what is trusted
 //!
 //! Before anything runs, a launch checks the number of arguments, and for each one its kind, its
-//! element type, its direction, and its length or shape as far as the MLIR gives one; and it
-//! checks the grid. An artifact is checked for being a loadable object of this machine and of
+//! element type, its direction, its length or shape as far as the MLIR gives one, and its
+//! extents; and it checks the grid. An artifact is checked for being a loadable object of this machine and of
 //! this ABI, or an hsaco for this NPU and its columns, and one named by a path is compared with
 //! its promised SHA-256.
 //!
-//! The kernel itself is **trusted code**. On cpu it runs in this process with all its rights: a
-//! kernel that indexes outside the memory it is given (an unranked `memref<*xf32>` carries no
-//! extent that the compiled code would respect), or that writes to an argument which the
-//! signature calls an input, breaks memory safety, as any C function would. Programs of one grid
+//! Whether that keeps the kernel within its arguments is what [`Signature::bounds`] says. Where the
+//! MLIR proves it, or whoever built the kernel declared how many elements it needs ([`Extent`]),
+//! launches compare the sizes and are safe. Otherwise (an unranked `memref<*xf32>` carries no
+//! extent that the compiled code would respect) only the caller can know, and
+//! [`Kernel::launch_unchecked`] is `unsafe`.
+//!
+//! The kernel itself is **trusted code**. On cpu it runs in this process with all its rights: one
+//! that breaks its contract, or that writes to an argument which the signature calls an input,
+//! breaks memory safety, as any C function would. Programs of one grid
 //! run at the same time on several threads unless the device was limited with
 //! [`Device::with_threads`]; a kernel whose programs depend on one another needs a limit of 1. An
 //! NPU reaches the process's memory by its own DMA, as far as its driver lets it.

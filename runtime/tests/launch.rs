@@ -269,23 +269,25 @@ fn dynamic_dimensions_follow_from_the_length_or_from_the_shape() {
 }
 
 #[test]
-fn unranked_memory_is_told_its_length_and_opaque_memory_its_bytes() {
+fn unranked_memory_is_told_how_many_elements_it_has() {
     let kernel = recorder(
         6,
         vec![
             unranked("floats", ElementType::F64, Direction::In),
-            unranked("blocks", ElementType::Opaque, Direction::In),
+            unranked("blocks", ElementType::bytes(12, 4), Direction::In),
         ],
         false,
     );
-    let mut out = [0_i64; 40];
+    #[repr(align(4))]
+    struct Blocks([u8; 36]);
+    let (mut out, blocks) = ([0_i64; 40], Blocks([0; 36]));
     let args = &mut [
         Arg::output(&mut out),
         Arg::input(&[0.0_f64; 5]),
-        Arg::input(&[0_u8; 36]),
+        Arg::input(&blocks.0),
     ];
     kernel.launch(Grid::ONE, args).unwrap();
-    assert_eq!((out[7], out[9]), (5, 36));
+    assert_eq!((out[7], out[9]), (5, 3));
 }
 
 #[test]

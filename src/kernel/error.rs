@@ -156,10 +156,25 @@ pub enum Unlaunchable {
     /// An argument of a type that no launcher can pass.
     #[error(
         "line {line}: argument '{argument}' of '{symbol}' has the type {mlir_type}, which can't be passed to a kernel: \
-         use i1, i8 to i64, ui8 to ui64, index, f16, bf16, f32 or f64, or a memref of one of these, of i128, f128 or an \
-         8-bit float, or of a complex or vector type of them (vectors of a power of two of bytes, at most 64 in a row)"
+         use a memref, an integer, index, f16, bf16, f32 or f64"
     )]
     Type {
+        /// The function.
+        symbol: String,
+        /// The argument, without `%`.
+        argument: String,
+        /// Its type as written.
+        mlir_type: String,
+        /// The argument's line, from 1.
+        line: u32,
+    },
+    /// Memory whose elements have no size that is beyond doubt.
+    #[error(
+        "line {line}: argument '{argument}' of '{symbol}' is memory of the type {mlir_type}, which has no layout that \
+         all compilers agree on: use elements of 8, 16, 32, 64 or 128 bits, complex numbers of them, or vectors of \
+         2, 4, 8, 16, 32 or 64 bytes"
+    )]
+    Element {
         /// The function.
         symbol: String,
         /// The argument, without `%`.

@@ -145,11 +145,25 @@ impl<'s> Scanner<'_, 's> {
             offset: self.lines.offset,
             line,
         };
+        let (symbol, argument, mlir_type, line) = (
+            symbol.to_owned(),
+            argument.name.to_owned(),
+            spelling.chars().take(200).collect(),
+            lines.at(self.tokens.text, self.tokens.get(argument.at).start),
+        );
+        if spelling.starts_with("memref<") {
+            return Unlaunchable::Element {
+                symbol,
+                argument,
+                mlir_type,
+                line,
+            };
+        }
         Unlaunchable::Type {
-            symbol: symbol.to_owned(),
-            argument: argument.name.to_owned(),
-            mlir_type: spelling.chars().take(200).collect(),
-            line: lines.at(self.tokens.text, self.tokens.get(argument.at).start),
+            symbol,
+            argument,
+            mlir_type,
+            line,
         }
     }
 

@@ -8,6 +8,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod contracts;
 mod examples;
 mod grids;
 mod names;

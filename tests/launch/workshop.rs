@@ -6,7 +6,7 @@ use std::path::Path;
 use npu_build::config::{Environment, Layer, Settings};
 use npu_build::interrupt::Interrupt;
 use npu_build::{Build, BuildError, Request, Session, Target};
-use npu_runtime::{Device, Kernel, Runtime};
+use npu_runtime::{Bounds, Device, Kernel, Runtime};
 use tempfile::TempDir;
 
 use crate::common;
@@ -36,8 +36,26 @@ impl Workshop {
     }
 
     fn build_file(&self, path: &Path) -> Result<Build, BuildError> {
-        let request = Request::new(path).completed_by(self.session.settings());
+        self.build_request(Request::new(path))
+    }
+
+    fn build_request(&self, request: Request) -> Result<Build, BuildError> {
+        let request = request.completed_by(self.session.settings());
         self.session.build(&request, &|_| {})
+    }
+
+    /// The kernel that `mlir` defines, as a launch sees it under a contract.
+    #[track_caller]
+    pub fn kernel_with(&self, mlir: &str, extents: &str) -> Kernel {
+        let path = self.directory.path().join("kernel.mlir");
+        fs::write(&path, mlir).unwrap();
+        let mut request = Request::new(&path);
+        if !extents.is_empty() {
+            request.extents = npu_build::kernel::contract::split(extents).unwrap();
+        }
+        let build = self.build_request(request);
+        let build = build.unwrap_or_else(|error| panic!("{}\n{mlir}", error.report()));
+        build.load(&cpu(), &build.kernels[0]).unwrap()
     }
 
     /// Builds the kernel that `mlir` defines.
@@ -75,5 +93,10 @@ pub fn load(build: &Build, device: &Device) -> Kernel {
     let [kernel] = build.kernels.as_slice() else {
         panic!("{} kernels", build.kernels.len());
     };
-    build.load(device, kernel).unwrap()
+    // These tests know what their kernels do with their arguments.
+    let mut kernel = kernel.clone();
+    if kernel.signature.bounds == Bounds::Unchecked {
+        kernel.signature.bounds = Bounds::Declared;
+    }
+    build.load(device, &kernel).unwrap()
 }

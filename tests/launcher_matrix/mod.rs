@@ -5,7 +5,9 @@ use std::borrow::Cow;
 
 use npu_build::digest::Digest;
 use npu_build::launcher::{Artifact, Image, Kernel, Locate, Request, artifact_file_name};
-use npu_runtime::{Direction, ElementType, Kind, Parameter, Shape, Signature};
+use npu_runtime::{
+    Bounds, Direction, ElementType, Extent, Factor, Kind, Parameter, Shape, Signature,
+};
 
 pub mod images;
 mod names;
@@ -25,8 +27,11 @@ pub const ELEMENTS: [ElementType; 15] = [
     ElementType::Bf16,
     ElementType::F32,
     ElementType::F64,
-    ElementType::Opaque,
+    BLOCK,
 ];
+
+/// A type without a Rust counterpart.
+const BLOCK: ElementType = ElementType::bytes(16, 8);
 
 const DIRECTIONS: [Direction; 3] = [Direction::In, Direction::Out, Direction::InOut];
 
@@ -37,6 +42,7 @@ pub fn kernel(name: &str, grid: bool, parameters: Vec<Parameter>) -> Kernel {
             name: Cow::Owned(name.to_owned()),
             parameters: Cow::Owned(parameters),
             grid,
+            bounds: Bounds::Declared,
         },
         key: Digest::of(name),
         images: vec![images::object(name)],
@@ -77,6 +83,7 @@ pub fn scalar(name: &str, element: ElementType) -> Parameter {
         name: Cow::Owned(name.to_owned()),
         mlir_type: Cow::Owned(element.to_string()),
         kind: Kind::Scalar(element),
+        extents: Cow::Borrowed(&[]),
     }
 }
 
@@ -111,7 +118,7 @@ fn memory(name: &str, element: ElementType, shape: Shape, direction: Direction) 
         }
     }
     let element_name = match element {
-        ElementType::Opaque => "!quant.uniform<i8:f32, 2.0>",
+        ElementType::Bytes { .. } => "complex<f64>",
         _ => element.name(),
     };
     Parameter {
@@ -122,8 +129,52 @@ fn memory(name: &str, element: ElementType, shape: Shape, direction: Direction) 
             shape,
             direction,
         },
+        extents: Cow::Borrowed(&[]),
     }
 }
+
+/// The kernel with these extents of its first arguments.
+pub fn with_extents(mut kernel: Kernel, extents: &[&[Extent]]) -> Kernel {
+    for (parameter, extents) in kernel.signature.parameters.to_mut().iter_mut().zip(extents) {
+        parameter.extents = Cow::Owned(extents.to_vec());
+    }
+    kernel
+}
+
+/// Every kind of extent.
+fn contracts() -> Vec<Kernel> {
+    let n = Extent::AtLeast(vec![Factor::Scalar(3)].into());
+    let tiles = vec![
+        Factor::Grid(0),
+        Factor::Number(1024),
+        Factor::Grid(2),
+        Factor::Scalar(3),
+    ];
+    let name = || Extent::Same("a rather long name, with \"quotes\"".into());
+    vec![
+        with_extents(
+            vecadd(),
+            &[&[n.clone()], &[n], &[Extent::AtLeast(tiles.into())]],
+        ),
+        with_extents(
+            matmul(),
+            &[&[], &[name(), Extent::Exactly(16)], &[Extent::Any, name()]],
+        ),
+    ]
+}
+
+/// Kernels that nothing keeps within their arguments: their modules have unsafe functions.
+fn unchecked() -> Vec<Kernel> {
+    let mut kernels = counts();
+    kernels.extend([vecadd(), matmul()]);
+    for kernel in &mut kernels {
+        kernel.signature.bounds = Bounds::Unchecked;
+    }
+    kernels
+}
+
+/// The file of the matrix that a crate without unsafe code can't include.
+pub const UNCHECKED: &str = "unchecked";
 
 /// A vector add in Triton's style.
 pub fn vecadd() -> Kernel {
@@ -154,6 +205,8 @@ pub fn files() -> Vec<(String, Request)> {
         ("shapes", shapes()),
         ("counts", counts()),
         ("bools", bools()),
+        ("contracts", contracts()),
+        (UNCHECKED, unchecked()),
         ("keywords", names::keywords()),
         ("names", names::awkward()),
         ("lints", names::lint_bait()),
@@ -198,7 +251,7 @@ fn elements() -> Vec<Kernel> {
             ));
         }
         kernels.push(kernel(&format!("memory_{element}"), true, parameters));
-        if element != ElementType::Opaque {
+        if element != BLOCK {
             let parameters = vec![scalar("value", element.clone())];
             kernels.push(kernel(&format!("scalar_{element}"), false, parameters));
         }
@@ -221,7 +274,7 @@ fn shapes() -> Vec<Kernel> {
         &[Some(big), Some(big), Some(2), None, None],
     ];
     let mut kernels = Vec::new();
-    for element in [ElementType::F32, ElementType::Bf16, ElementType::Opaque] {
+    for element in [ElementType::F32, ElementType::Bf16, BLOCK] {
         for (index, dims) in shapes.into_iter().enumerate() {
             for direction in DIRECTIONS {
                 let parameters = vec![ranked("tile", element.clone(), dims, direction)];

@@ -131,7 +131,7 @@ pub fn awkward() -> Vec<Kernel> {
         kernels.push(kernel(&format!("fields {index}"), true, many));
     }
     // Beyond what fits a line, and a type that says things of its own.
-    let mut strange = pointer("x", ElementType::Opaque, Direction::In);
+    let mut strange = pointer("x", ElementType::bytes(1, 1), Direction::In);
     let mlir_type = "memref<8x!t<\"```\n/// ` [x] <y>\">, ".to_owned() + &"strided ".repeat(40);
     strange.mlir_type = Cow::Owned(mlir_type);
     kernels.push(kernel(&"k".repeat(300), true, vec![strange]));

@@ -335,3 +335,28 @@ fn a_kernel_that_is_none() {
     let scene = Scene::new();
     refuses(&scene, "--arg x=1", &["k.mlir", "No such file"]);
 }
+
+/// A launch that breaks the contract is refused like any other whose arguments do not fit.
+#[test]
+fn arguments_that_break_the_contract() {
+    let scene = Scene::with(
+        "func.func @k(%x: memref<*xf32>, %y: memref<?xf32>, %z: memref<?xf32>, %n: i32) {\n\
+         memref.copy %y, %z : memref<?xf32> to memref<?xf32>\nreturn\n}\n",
+    );
+    for (flags, words) in [
+        (
+            "--arg n=5 --arg z=zeros:3",
+            "expected at least n = 5 elements, got 4",
+        ),
+        ("--arg n=-5 --arg z=zeros:3", "-5 can't be"),
+        (
+            "--arg n=4 --arg z=zeros:2",
+            "expected 3 elements, as many as `y`, got 2",
+        ),
+    ] {
+        let told = scene.run(&format!(
+            "run k.mlir --target cpu --extent x=n,y=m,z=m --arg x=zeros:4 --arg y=ones:3 {flags}"
+        ));
+        told.fails(2, &[words]);
+    }
+}

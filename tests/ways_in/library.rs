@@ -28,7 +28,8 @@ fn cpu() -> Device {
 fn a_kernel_is_built_loaded_and_launched_in_one_process() {
     let scene = Scene::new();
     let kernel = example("vecadd.mlir");
-    let build = builder(&scene, &kernel).build().unwrap();
+    let builder = || builder(&scene, &kernel).extents("x=n,y=n,out=n");
+    let build = builder().build().unwrap();
     assert_eq!(build.outcome().name(), "built");
     assert_eq!(scene.runs(), ["mlir-opt", "mlir-translate", "clang"]);
     let loaded = build.load(&cpu(), &build.kernels[0]).unwrap();
@@ -42,7 +43,7 @@ fn a_kernel_is_built_loaded_and_launched_in_one_process() {
     loaded.launch(4.into(), &mut arguments).unwrap();
     assert_eq!(out, [3.0; 4096]);
 
-    let again = builder(&scene, &kernel).build().unwrap();
+    let again = builder().build().unwrap();
     assert_eq!(again.outcome().name(), "hit");
     assert_eq!(scene.runs(), [] as [&str; 0]);
     assert_eq!(again.kernels[0].key, build.kernels[0].key);

@@ -157,15 +157,12 @@ impl fmt::Display for ArgumentFault {
                 dimension: None,
                 expected,
                 found,
-            } => write!(f, "expected {expected} elements, got {found}"),
+            } => write!(f, "expected {expected}, got {found}"),
             Self::Extent {
                 dimension: Some(dimension),
                 expected,
                 found,
-            } => write!(
-                f,
-                "expected {expected} in dimension {dimension}, got {found}"
-            ),
+            } => write!(f, "dimension {dimension}: expected {expected}, got {found}"),
             Self::NegativeSize { found } => {
                 write!(f, "it is a number of elements, which {found} can't be")
             }

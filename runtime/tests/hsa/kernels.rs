@@ -5,7 +5,7 @@ use crate::{designs, emulated};
 use aie_tools::install::Installation;
 use aie_tools::program::{Element, Operand, Operation, Program, Step};
 use aie_tools::stream::{Generation, Stream};
-use npu_runtime::{Artifact, Compiled, Device, Direction, ElementType, Image, Kernel, Npu};
+use npu_runtime::{Artifact, Bounds, Compiled, Device, Direction, ElementType, Image, Kernel, Npu};
 use npu_runtime::{Parameter, Runtime, Shape, Signature};
 use std::borrow::Cow;
 use std::fs;
@@ -168,6 +168,7 @@ pub fn signature(parameters: Vec<Parameter>) -> Signature {
         name: "kernel".into(),
         parameters: Cow::Owned(parameters),
         grid: false,
+        bounds: Bounds::Declared,
     }
 }
 

@@ -9,7 +9,7 @@
 )]
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use npu_runtime::{Direction, ElementType, Parameter, Shape, Signature};
+use npu_runtime::{Bounds, Direction, ElementType, Parameter, Shape, Signature};
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -127,6 +127,7 @@ pub fn signature(name: &'static str, grid: bool, parameters: Vec<Parameter>) -> 
         name: Cow::Borrowed(name),
         parameters: Cow::Owned(parameters),
         grid,
+        bounds: Bounds::Declared,
     }
 }
 

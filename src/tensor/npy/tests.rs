@@ -459,3 +459,19 @@ fn survives(bytes: &[u8]) {
         }
     }
 }
+
+/// Elements that Rust lacks are rows of bytes, in whichever type of that size NumPy has them.
+#[test]
+fn elements_of_bytes_are_read_from_any_type_of_their_size() {
+    let complex = ElementType::Bytes { size: 16, align: 8 };
+    let (shape, bytes) = read(&numpy("complex.npy"), &complex).unwrap();
+    assert_eq!(shape, [1, 16]);
+    assert_eq!(bytes, [1.0_f64, 2.0].map(f64::to_ne_bytes).concat());
+    let byte = ElementType::Bytes { size: 1, align: 1 };
+    assert_eq!(read(&numpy("int8.npy"), &byte).unwrap().0, [5]);
+    let other = ElementType::Bytes { size: 8, align: 4 };
+    assert!(matches!(
+        fault(&numpy("complex.npy"), &other),
+        NpyFault::NotNumbers { .. }
+    ));
+}
