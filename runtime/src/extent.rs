@@ -34,6 +34,20 @@ pub enum Extent {
     AtLeast(Cow<'static, [Factor]>),
 }
 
+impl Extent {
+    /// [`Extent::Same`], for constants in generated launchers.
+    #[must_use]
+    pub const fn same(name: &'static str) -> Self {
+        Self::Same(Cow::Borrowed(name))
+    }
+
+    /// [`Extent::AtLeast`], for constants in generated launchers.
+    #[must_use]
+    pub const fn at_least(factors: &'static [Factor]) -> Self {
+        Self::AtLeast(Cow::Borrowed(factors))
+    }
+}
+
 /// What an [`Extent`] is a product of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

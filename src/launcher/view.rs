@@ -211,11 +211,10 @@ fn parameters(parameters: &[Parameter<'_>]) -> String {
 
 fn extent_expression(extent: &Extent) -> Expr {
     let variant = |name: &str, value| Expr::call(format!("npu_runtime::Extent::{name}"), [value]);
-    let borrowed = |value| Expr::call("::std::borrow::Cow::Borrowed", [value]);
     match extent {
         Extent::Any => Expr::atom("npu_runtime::Extent::Any"),
         Extent::Exactly(size) => variant("Exactly", Expr::Atom(text::integer(*size))),
-        Extent::Same(name) => variant("Same", borrowed(Expr::Atom(text::literal(name)))),
+        Extent::Same(name) => variant("same", Expr::Atom(text::literal(name))),
         Extent::AtLeast(factors) => {
             let factor = |factor: &Factor| {
                 let (name, value) = match *factor {
@@ -226,7 +225,7 @@ fn extent_expression(extent: &Extent) -> Expr {
                 Expr::Atom(format!("npu_runtime::Factor::{name}({value})"))
             };
             let factors = Expr::Array("&", factors.iter().map(factor).collect());
-            variant("AtLeast", borrowed(factors))
+            variant("at_least", factors)
         }
     }
 }
