@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 
 use npu_build::kernel::canonical::Canonical;
 use npu_build::kernel::{Level, Module};
+use npu_runtime::Bounds;
 
 /// `mlir-opt` from PATH or Debian's directories; without one the test fails on CI and says so
 /// elsewhere.
@@ -176,6 +177,11 @@ fn both_forms_give_the_same_module() {
             let mut module = Module::scan(text.as_bytes()).unwrap();
             for kernel in &mut module.kernels {
                 kernel.line = 0;
+                // What keeps a kernel within its arguments is proven of the custom form only.
+                kernel.signature.bounds = Bounds::Unchecked;
+                for parameter in kernel.signature.parameters.to_mut() {
+                    parameter.extents = Vec::new().into();
+                }
             }
             module
         };
@@ -282,17 +288,10 @@ fn a_diagnostic_of_the_canonical_text_leads_to_the_original_line() {
     assert!(original.unwrap().contains("%undefined"), "{message}");
 }
 
-/// What LLVM allocates for one element is what a launch counts for it.
+/// What LLVM allocates for elements is what a launch counts for them.
 #[test]
 fn elements_are_as_large_as_in_memory() {
-    const PASSES: &[&str] = &[
-        "--expand-strided-metadata",
-        "--finalize-memref-to-llvm",
-        "--convert-func-to-llvm",
-        "--reconcile-unrealized-casts",
-    ];
     let Some(tool) = mlir_opt() else { return };
-    let beside = |name: &str| tool.canonicalize().unwrap().with_file_name(name);
     for of_type in [
         "i1",
         "i8",
@@ -313,42 +312,49 @@ fn elements_are_as_large_as_in_memory() {
         "vector<f64>",
         "vector<8xf64>",
     ] {
-        let text = format!(
-            "func.func @k(%m: memref<4x{of_type}>) -> index {{\n\
-             %n = memref.alloc() : memref<1x{of_type}>\n\
-             %p = memref.extract_aligned_pointer_as_index %n : memref<1x{of_type}> -> index\n\
-             return %p : index\n}}"
-        );
-        let lowered = print(&tool, PASSES, &text).unwrap();
-        let mut ir = lowered;
-        for (program, arguments) in [
-            (
-                "mlir-translate",
-                &["--mlir-to-llvmir", "--allow-unregistered-dialect"][..],
-            ),
-            ("opt", &["-O1", "-S"]),
-        ] {
-            let mut child = Command::new(beside(program))
-                .args(arguments)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            child
-                .stdin
-                .take()
-                .unwrap()
-                .write_all(ir.as_bytes())
-                .unwrap();
-            ir = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-        }
-        let (_, allocated) = ir.split_once("@malloc(i64 ").unwrap();
-        let allocated: usize = allocated.split(')').next().unwrap().parse().unwrap();
-        let module = Module::scan(text.replace("-> index {", "{").as_bytes()).unwrap();
+        // The memory that complex numbers are in is aligned, by the same number of bytes more.
+        let [three, one] = [3, 1].map(|count| allocated(&tool, &format!("{count}x{of_type}")));
+        let text = format!("func.func @k(%m: memref<4x{of_type}>) {{\nreturn\n}}");
+        let module = Module::scan(text.as_bytes()).unwrap();
         let parameters = &module.select(None).unwrap()[0].signature.parameters;
         let npu_runtime::Kind::Memory { element, .. } = &parameters[0].kind else {
             unreachable!("{of_type} is no memory");
         };
-        assert_eq!(element.size(), allocated, "{of_type}");
+        assert_eq!(2 * element.size(), three - one, "{of_type}");
     }
+}
+
+/// The bytes that compiled code asks for when it allocates a `memref<of_type>`.
+fn allocated(tool: &Path, of_type: &str) -> usize {
+    const PASSES: &[&str] = &[
+        "--expand-strided-metadata",
+        "--finalize-memref-to-llvm",
+        "--convert-func-to-llvm",
+        "--reconcile-unrealized-casts",
+    ];
+    let text = format!(
+        "func.func @k() -> index {{\n%n = memref.alloc() : memref<{of_type}>\n\
+         %p = memref.extract_aligned_pointer_as_index %n : memref<{of_type}> -> index\n\
+         return %p : index\n}}"
+    );
+    let mut ir = print(tool, PASSES, &text).unwrap();
+    let beside = |name: &str| tool.canonicalize().unwrap().with_file_name(name);
+    for (program, arguments) in [
+        ("mlir-translate", &["--mlir-to-llvmir"][..]),
+        ("opt", &["-O1", "-S"]),
+    ] {
+        let mut child = Command::new(beside(program))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(ir.as_bytes()).unwrap();
+        drop(input);
+        ir = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    }
+    let (_, call) = ir.split_once(" call ").unwrap();
+    let (_, bytes) = call.split_once("@malloc(i64 ").unwrap();
+    bytes.split(')').next().unwrap().parse().unwrap()
 }
