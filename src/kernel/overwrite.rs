@@ -70,7 +70,7 @@ pub(super) fn generic_operands(
                 inputs.len().checked_sub(1)?
             }
             // As many outputs as inputs.
-            "linalg.reduce" if inputs.len() % 2 == 0 => inputs.len() / 2,
+            "linalg.reduce" if inputs.len().is_multiple_of(2) => inputs.len() / 2,
             _ => return None,
         },
     };

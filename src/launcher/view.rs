@@ -166,7 +166,7 @@ impl View {
 /// The initialiser of the signature's parameters.
 fn parameters(parameters: &[Parameter<'_>]) -> String {
     let literal = |text: &str| Expr::Atom(text::literal(text));
-    let parameter = |parameter: &Parameter<'_>| {
+    let parameter = |(position, parameter): (usize, &Parameter<'_>)| {
         let source = parameter.source;
         let mut arguments = vec![literal(&source.name), literal(&source.mlir_type)];
         let path = |kind: &str, value: &dyn std::fmt::Debug| {
@@ -195,18 +195,28 @@ fn parameters(parameters: &[Parameter<'_>]) -> String {
                 if source.extents.is_empty() {
                     return Expr::call("npu_runtime::Parameter::memory", arguments);
                 }
-                let extents = source.extents.iter().map(extent_expression).collect();
-                arguments.push(Expr::Array("&", extents));
+                arguments.push(Expr::Atom(format!("&EXTENTS_{position}")));
                 Expr::call("npu_runtime::Parameter::memory_of", arguments)
             }
         }
     };
-    let items: Vec<Expr> = parameters.iter().map(parameter).collect();
+    let items: Vec<Expr> = parameters.iter().enumerate().map(parameter).collect();
     let head = format!(
         "static PARAMETERS: [npu_runtime::Parameter; {}] = ",
         items.len()
     );
-    Expr::Array("", items).lay_out(4, &head, ";")
+    let mut text = Expr::Array("", items).lay_out(4, &head, ";");
+    for (position, parameter) in parameters.iter().enumerate() {
+        let extents = &parameter.source.extents;
+        if !extents.is_empty() {
+            let count = extents.len();
+            let head = format!("static EXTENTS_{position}: [npu_runtime::Extent; {count}] = ");
+            let extents = extents.iter().map(extent_expression).collect();
+            text.push('\n');
+            text.push_str(&Expr::Array("", extents).lay_out(4, &head, ";"));
+        }
+    }
+    text
 }
 
 fn extent_expression(extent: &Extent) -> Expr {

@@ -154,7 +154,11 @@ fn contracts() -> Vec<Kernel> {
     vec![
         with_extents(
             vecadd(),
-            &[&[n.clone()], &[n], &[Extent::AtLeast(tiles.into())]],
+            &[
+                std::slice::from_ref(&n),
+                std::slice::from_ref(&n),
+                &[Extent::AtLeast(tiles.into())],
+            ],
         ),
         with_extents(
             matmul(),

@@ -36,7 +36,7 @@ impl<'s> Proof<'_, 's> {
             first.unwrap_or(Int::Unknown),
             second.unwrap_or(Int::Unknown),
         );
-        if is_integer_division(name) && !b.number().is_some_and(|divisor| divisor > 0) {
+        if is_integer_division(name) && b.number().is_none_or(|divisor| divisor <= 0) {
             return None;
         }
         if !matches!(self.result_type(range), "index" | "i32" | "i64") {
