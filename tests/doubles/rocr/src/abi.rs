@@ -145,3 +145,19 @@ pub type ErrorCallback = unsafe extern "C" fn(Status, *mut HsaQueue, *mut c_void
 
 /// How many bytes an agent's name and vendor have.
 pub const TEXT: usize = 64;
+
+/// `hsa_amd_pointer_info_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PointerInfo {
+    /// Its size, which the program gives and the runtime cuts to what it knows.
+    pub size: u32,
+    /// 0: unknown.
+    pub kind: u32,
+    /// Where agents and the host see the memory, how much it is, and what the program tied to it.
+    pub places: [u64; 4],
+    /// Whose it is.
+    pub owner: u64,
+    /// The pool's flags.
+    pub flags: u32,
+}

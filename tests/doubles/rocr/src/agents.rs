@@ -57,6 +57,13 @@ pub fn device(name: &str, attribute: u32) -> Option<Value> {
         15 => Value::U32(1),
         16 => Value::U32(1),
         17 => Value::U32(3),
+        // The product's name, as the driver has it.
+        0xa009 => Value::Text(match name {
+            "aie2" => "RyzenAI-npu1".to_owned(),
+            _ => "RyzenAI-npu4".to_owned(),
+        }),
+        // A UUID, which no AIE device has: seven bytes, and not one more.
+        0xa011 => Value::Bytes(b"AIE-XX\0".to_vec()),
         _ => return None,
     })
 }

@@ -56,6 +56,10 @@ pub struct Counters {
     pub packets: u64,
     /// The most packets that one doorbell submitted.
     pub most_packets: u64,
+    /// Chains of commands that were given to the driver.
+    pub chains: u64,
+    /// The most commands of a chain.
+    pub longest_chain: u64,
     /// Packets whose program computed something.
     pub computed: u64,
     /// Bytes of arguments and variables that were flushed, before and behind packets.

@@ -11,20 +11,17 @@ use crate::abi::Status;
 use crate::executable::reachable;
 use crate::loader::Refusal;
 use crate::memory::Part;
-use crate::queue::{Prepared, Queue};
+use crate::queue::{self, Prepared};
 use crate::settings::{Fault, fault};
 use crate::state::{self, State};
 use crate::{execute, packets, signals};
 
-/// The longest chain of commands that the firmware was seen to run.
-const LONGEST_CHAIN: u64 = 40;
-/// The buffer that holds a chain.
-const CHAIN_BYTES: u64 = 4096;
-/// The slot of a full ELF's command in it.
-const FULL_ELF_SLOT: u64 = 60;
+/// The buffer that holds a chain of commands.
+const CHAIN_BYTES: usize = 4096;
 
-/// The lock on the runtime, which is given up while a device makes no progress.
-struct Held(Option<MutexGuard<'static, Option<State>>>);
+/// The lock on the runtime, which is given up while a device makes no progress, and the queue that
+/// was rung for.
+struct Held(Option<MutexGuard<'static, Option<State>>>, u64);
 
 impl Held {
     fn state(&mut self) -> Option<&mut State> {
@@ -41,7 +38,10 @@ impl Held {
     }
 
     fn set_busy(&mut self, busy: bool) {
-        if let Some(queue) = self.state().and_then(|state| state.queue.as_mut()) {
+        let doorbell = self.1;
+        let state = self.state();
+        let queue = state.and_then(|state| queue::find(&mut state.queues, doorbell));
+        if let Some(queue) = queue {
             queue.busy = busy;
         }
     }
@@ -59,9 +59,9 @@ enum Outcome {
     Failed(Status),
 }
 
-/// Rings the doorbell.
-pub fn ring() {
-    let mut held = Held(Some(state::lock()));
+/// Rings a doorbell.
+pub fn ring(doorbell: u64) {
+    let mut held = Held(Some(state::lock()), doorbell);
     let outcome = submit(&mut held);
     let Some(state) = held.state() else {
         return;
@@ -81,7 +81,7 @@ pub fn ring() {
             status
         }
     };
-    let Some(queue) = state.queue.as_mut() else {
+    let Some(queue) = queue::find(&mut state.queues, doorbell) else {
         return;
     };
     queue.suspended = true;
@@ -103,10 +103,12 @@ pub fn ring() {
 }
 
 fn submit(held: &mut Held) -> Outcome {
+    let doorbell = held.1;
     let Some(state) = held.state() else {
         return Outcome::Idle;
     };
-    let Some(queue) = state.queue.as_mut().filter(|queue| !queue.suspended) else {
+    let found = queue::find(&mut state.queues, doorbell);
+    let Some(queue) = found.filter(|queue| !queue.suspended) else {
         return Outcome::Idle;
     };
     if queue.busy {
@@ -119,7 +121,7 @@ fn submit(held: &mut Held) -> Outcome {
     }
     state.counters.doorbells += 1;
     state.counters.most_packets = state.counters.most_packets.max(last - first);
-    if let Err(refusal) = packets::check(state, first, last) {
+    if let Err(refusal) = packets::check(state, doorbell, first, last) {
         return Outcome::Refused(refusal);
     }
     if state.settings.doorbell_latency != 0 {
@@ -129,21 +131,19 @@ fn submit(held: &mut Held) -> Outcome {
     let Some(state) = held.state() else {
         return Outcome::Idle;
     };
-    retire(state, first, done);
+    retire(state, doorbell, first, done);
     match error {
         Ok(()) => Outcome::Done,
         Err(status) => Outcome::Failed(status),
     }
 }
 
-/// How many of the commands from one on are submitted as one chain.
-fn chain(queue: &Queue, from: usize) -> u64 {
+/// How many of these commands are submitted as one chain: as many as its buffer holds, or one that
+/// is larger than that.
+fn chain(batch: &[Prepared]) -> u64 {
     let (mut bytes, mut count) = (0, 0);
-    for prepared in queue.batch.iter().skip(from) {
-        bytes += match queue.full_elf {
-            true => FULL_ELF_SLOT,
-            false => 52 + 4 * prepared.arguments as u64,
-        };
+    for prepared in batch {
+        bytes += prepared.slot;
         if bytes > CHAIN_BYTES {
             break;
         }
@@ -154,25 +154,21 @@ fn chain(queue: &Queue, from: usize) -> u64 {
 
 /// Runs a batch that was checked: how many packets ran, and whether that is all of them.
 fn run(held: &mut Held) -> (u64, Result<(), Status>) {
-    let (mut done, mut chained) = (0, 0);
+    let (doorbell, mut done, mut chained) = (held.1, 0, 0);
     loop {
         let Some(state) = held.state() else {
             return (done, Err(Status::ERROR));
         };
-        let State {
-            queue: Some(queue), ..
-        } = state
-        else {
+        let Some(queue) = queue::find(&mut state.queues, doorbell) else {
             return (done, Err(Status::ERROR));
         };
         let Some(prepared) = queue.batch.get(done as usize).copied() else {
             return (done, Ok(()));
         };
         if done == chained {
-            let length = chain(queue, done as usize);
-            if length > LONGEST_CHAIN {
-                return (done, Err(Status::ERROR));
-            }
+            let length = chain(queue.batch.get(done as usize..).unwrap_or_default());
+            state.counters.chains += 1;
+            state.counters.longest_chain = state.counters.longest_chain.max(length);
             chained += length;
         }
         state.packets += 1;
@@ -202,18 +198,16 @@ fn run(held: &mut Held) -> (u64, Result<(), Status>) {
 
 /// Runs one packet.
 fn one(held: &mut Held, prepared: &Prepared) -> Result<(), Status> {
-    let state = held.state().ok_or(Status::ERROR)?;
+    let doorbell = held.1;
     let State {
-        queue: Some(queue),
+        queues,
         executables,
         memory,
         settings,
         counters,
         ..
-    } = state
-    else {
-        return Err(Status::ERROR);
-    };
+    } = held.state().ok_or(Status::ERROR)?;
+    let queue = queue::find(queues, doorbell).ok_or(Status::ERROR)?;
     let kernel = executables.kernels.get(prepared.kernel);
     let kernel = kernel.ok_or(Status::ERROR)?;
     let parts: &[(u64, Part)] = queue
@@ -237,14 +231,14 @@ fn one(held: &mut Held, prepared: &Prepared) -> Result<(), Status> {
 }
 
 /// Flushes, signals and forgets the packets that ran.
-fn retire(state: &mut State, first: u64, done: u64) {
+fn retire(state: &mut State, doorbell: u64, first: u64, done: u64) {
     let State {
-        queue: Some(queue),
+        queues,
         executables,
         counters,
         ..
-    } = state
-    else {
+    } = state;
+    let Some(queue) = queue::find(queues, doorbell) else {
         return;
     };
     for prepared in queue.batch.iter().take(done as usize) {

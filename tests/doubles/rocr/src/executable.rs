@@ -67,6 +67,17 @@ pub struct Kernel {
     pub behaviour: Behaviour,
 }
 
+impl Kernel {
+    /// Dwords that the driver counts of a command: a full ELF's arguments are in its control code,
+    /// and a stream's behind the compute unit, the opcode, and the stream's address and size.
+    pub fn dwords(&self, arguments: u16) -> usize {
+        match self.full_elf {
+            true => 2,
+            false => 6 + 2 * usize::from(arguments),
+        }
+    }
+}
+
 /// What a symbol is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {

@@ -120,7 +120,11 @@ impl Loading<'_> {
                     continue;
                 }
                 Target::Pdi(section) => {
-                    pdi = self.pdi(elf.pdis.get(section).copied().unwrap_or_default())?;
+                    let bytes = elf.pdis.get(section).copied().unwrap_or_default();
+                    if bytes.is_empty() {
+                        return Err(refuse(format!("{name}: {section} has 0 bytes")));
+                    }
+                    pdi = self.pdi(bytes)?;
                     pdi as u64
                 }
                 Target::Variable { name, size } => {

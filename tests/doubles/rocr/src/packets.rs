@@ -4,18 +4,23 @@ use crate::abi::{Packet, Status};
 use crate::executable::Kernel;
 use crate::loader::Refusal;
 use crate::memory::{Memory, Ranges};
-use crate::queue::{MOST_PDIS, Prepared, Queue, SIZE};
+use crate::queue::{self, MOST_PDIS, Prepared, Queue, SIZE};
 use crate::settings::{Fault, fault};
 use crate::signals;
 use crate::state::State;
 
-/// Checks the packets between two indices, and leaves them prepared in the queue.
+/// What the driver puts before a command's dwords in the buffer of a chain.
+const SLOT_HEADER: usize = 52;
+/// The most dwords of a command: what counts them has 11 bits, and one more is declared.
+const MOST_DWORDS: usize = 2046;
+
+/// Checks a queue's packets between two indices, and leaves them prepared in it.
 ///
 /// # Errors
 /// The first thing that makes ROCR refuse the batch.
-pub fn check(state: &mut State, first: u64, last: u64) -> Result<(), Refusal> {
+pub fn check(state: &mut State, doorbell: u64, first: u64, last: u64) -> Result<(), Refusal> {
     let State {
-        queue,
+        queues,
         executables,
         memory,
         settings,
@@ -23,7 +28,7 @@ pub fn check(state: &mut State, first: u64, last: u64) -> Result<(), Refusal> {
         packets,
         ..
     } = state;
-    let Some(queue) = queue else {
+    let Some(queue) = queue::find(queues, doorbell) else {
         return Err(Status::INVALID_QUEUE.into());
     };
     queue.batch.clear();
@@ -61,13 +66,16 @@ pub fn check(state: &mut State, first: u64, last: u64) -> Result<(), Refusal> {
             completion: packet.completion,
             first: queue.parts.len(),
             arguments: usize::from(packet.arguments),
+            slot: SLOT_HEADER + 4 * kernel.dwords(packet.arguments),
         };
+        check_kernel(kernel, &packet, arch)?;
         arguments(queue, &memory.ranges, &packet)?;
-        check_kernel(kernel, &packet, arch, memory)?;
+        check_command(kernel, &packet, memory)?;
         queue.batch.push(prepared);
         if !settings.faults.is_empty() {
             let number = *packets + (index - first) + 1;
             if let Some(Fault::Refuse(status)) = fault(&settings.faults, number) {
+                *packets = number;
                 return Err(Refusal::new(status, "told to refuse this packet"));
             }
         }
@@ -108,12 +116,8 @@ fn check_format(packet: &Packet) -> Result<(), Refusal> {
     Err(malformed(bad))
 }
 
-fn check_kernel(
-    kernel: &Kernel,
-    packet: &Packet,
-    arch: &str,
-    memory: &Memory,
-) -> Result<(), Refusal> {
+/// What is known of a full ELF before its arguments are looked at.
+fn check_kernel(kernel: &Kernel, packet: &Packet, arch: &str) -> Result<(), Refusal> {
     if kernel.full_elf && arch == "aie2" {
         return Err(malformed("a full ELF on aie2"));
     }
@@ -122,6 +126,14 @@ fn check_kernel(
         .is_some_and(|n| n != u32::from(packet.arguments))
     {
         return Err(malformed("not as many arguments as the full ELF takes"));
+    }
+    Ok(())
+}
+
+/// What the command for the firmware needs, its arguments once found.
+fn check_command(kernel: &Kernel, packet: &Packet, memory: &Memory) -> Result<(), Refusal> {
+    if kernel.dwords(packet.arguments) > MOST_DWORDS {
+        return Err(malformed("more arguments than a command has room for"));
     }
     for variable in &kernel.variables {
         let size = u64::from(variable.size);

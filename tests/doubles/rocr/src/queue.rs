@@ -1,4 +1,4 @@
-//! The queue: its ring, its indices, and what is known of it when the doorbell rings.
+//! Queues: their rings, their indices, and what is known of them when their doorbells ring.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -26,14 +26,6 @@ pub struct Block {
     alive: AtomicBool,
 }
 
-/// The doorbell of the queue that there is.
-static DOORBELL: AtomicU64 = AtomicU64::new(0);
-
-/// Whether that signal is the queue's doorbell.
-pub fn is_doorbell(signal: u64) -> bool {
-    signal != 0 && DOORBELL.load(Ordering::Relaxed) == signal
-}
-
 /// A packet that was found good.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
@@ -45,6 +37,8 @@ pub struct Prepared {
     pub first: usize,
     /// How many.
     pub arguments: usize,
+    /// Bytes of its command in the buffer of a chain.
+    pub slot: usize,
 }
 
 /// A queue.
@@ -52,7 +46,8 @@ pub struct Prepared {
 pub struct Queue {
     block: &'static Block,
     ring: *const Packet,
-    doorbell: u64,
+    /// The signal that submits its packets.
+    pub doorbell: u64,
     callback: Option<ErrorCallback>,
     data: *mut c_void,
     /// It takes no more packets.
@@ -85,7 +80,7 @@ impl Queue {
         let bytes = (SIZE as usize) * size_of::<Packet>();
         let ring = memory::reserve(bytes, PAGE)?;
         memory::commit(ring, bytes)?;
-        let doorbell = signals::create(0).ok_or(Status::OUT_OF_RESOURCES)?;
+        let doorbell = signals::create_doorbell().ok_or(Status::OUT_OF_RESOURCES)?;
         let block = Box::leak(Box::new(Block {
             public: HsaQueue {
                 kind: 1,
@@ -101,7 +96,6 @@ impl Queue {
             alive: AtomicBool::new(true),
         }));
         let pointer = ptr::from_mut(block).cast::<HsaQueue>();
-        DOORBELL.store(doorbell, Ordering::Release);
         let queue = Self {
             // SAFETY: it was leaked above. The program writes to no field but through this interface.
             block: unsafe { &*pointer.cast::<Block>() },
@@ -127,7 +121,6 @@ impl Queue {
 
     /// `hsa_queue_destroy`.
     pub fn destroy(self) {
-        DOORBELL.store(0, Ordering::Release);
         self.block.alive.store(false, Ordering::Release);
         signals::destroy(self.doorbell);
         memory::decommit(self.ring as usize, SIZE as usize * size_of::<Packet>());
@@ -155,6 +148,11 @@ impl Queue {
     pub fn callback(&self) -> (Option<ErrorCallback>, *mut HsaQueue, *mut c_void) {
         (self.callback, self.pointer(), self.data)
     }
+}
+
+/// The queue of that doorbell, unless it is gone.
+pub fn find(queues: &mut [Queue], doorbell: u64) -> Option<&mut Queue> {
+    queues.iter_mut().find(|queue| queue.doorbell == doorbell)
 }
 
 /// The queue behind a program's pointer, unless it is gone.

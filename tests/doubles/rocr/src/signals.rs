@@ -1,7 +1,7 @@
 //! Signals. They live in a fixed table, so that loads and waits take no lock and a stale handle
 //! reads no freed memory.
 
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,15 @@ struct Cell {
     /// Odd while the signal lives.
     generation: AtomicU32,
     value: AtomicI64,
+    /// Whether it is a queue's.
+    is_doorbell: AtomicBool,
 }
 
 static CELLS: [Cell; MOST] = [const {
     Cell {
         generation: AtomicU32::new(0),
         value: AtomicI64::new(0),
+        is_doorbell: AtomicBool::new(false),
     }
 }; MOST];
 
@@ -38,6 +41,15 @@ fn find(signal: u64) -> Option<&'static Cell> {
 
 /// Creates a signal; `None` if there are too many.
 pub fn create(value: i64) -> Option<u64> {
+    add(value, false)
+}
+
+/// Creates the signal that submits a queue's packets.
+pub fn create_doorbell() -> Option<u64> {
+    add(0, true)
+}
+
+fn add(value: i64, is_doorbell: bool) -> Option<u64> {
     for _ in 0..MOST {
         let index = NEXT.fetch_add(1, Ordering::Relaxed) % MOST;
         let cell = CELLS.get(index)?;
@@ -53,6 +65,7 @@ pub fn create(value: i64) -> Option<u64> {
                 )
                 .is_ok();
         if taken {
+            cell.is_doorbell.store(is_doorbell, Ordering::Relaxed);
             cell.value.store(value, Ordering::Release);
             return Some(handle(Kind::Signal, generation + 1, index as u32));
         }
@@ -72,6 +85,11 @@ pub fn destroy(signal: u64) -> bool {
 /// Whether there is such a signal.
 pub fn exists(signal: u64) -> bool {
     find(signal).is_some()
+}
+
+/// Whether that signal is the doorbell of a queue that there is.
+pub fn is_doorbell(signal: u64) -> bool {
+    find(signal).is_some_and(|cell| cell.is_doorbell.load(Ordering::Relaxed))
 }
 
 /// Its value.

@@ -30,8 +30,8 @@ pub struct State {
     pub readers: Table<Vec<u8>>,
     /// Executables.
     pub executables: Executables,
-    /// The queue.
-    pub queue: Option<Queue>,
+    /// The queues.
+    pub queues: Vec<Queue>,
     /// How many packets were submitted.
     pub packets: u64,
     /// Why something was refused last.
@@ -78,7 +78,7 @@ impl State {
             memory: Memory::new()?,
             readers: Table::new(Kind::Reader),
             executables: Executables::new(),
-            queue: None,
+            queues: Vec::new(),
             packets: 0,
             reason: String::new(),
             told: Vec::new(),
@@ -181,7 +181,7 @@ pub fn shut_down() -> Status {
         state.references -= 1;
         state.counters.inits.down(1);
         if state.references == 0 {
-            if let Some(queue) = state.queue.take() {
+            for queue in state.queues.drain(..) {
                 queue.destroy();
             }
             state.executables.clear();

@@ -97,6 +97,68 @@ fn no_aie_section_at_all() {
     invalid("aie2p", &file(&[("aie2p", short)]), "no AIE section");
 }
 
+/// Upstream's file with one place changed: what ROCR's ELF library makes of each was seen.
+#[test]
+fn a_container_is_read_as_its_own_elf_library_reads_it() {
+    let original = real("upstream_hsaco/copy_npu2_pdi.hsaco");
+    let changed = |at: usize, bytes: &[u8]| {
+        let mut file = original.clone();
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+        file
+    };
+    let table = get(&original, 0x28) as usize;
+    let (names, section) = (table + 64, table + 128);
+    let size = original.len() as u32;
+    for file in [
+        // EI_VERSION.
+        changed(6, &[2]),
+        // Program headers behind the end, though there are none.
+        changed(0x20, &size.to_le_bytes()),
+        // No sections; no such section for the names; a table that is a byte short.
+        changed(0x3c, &[0]),
+        changed(0x3e, &[3]),
+        original[..original.len() - 1].to_vec(),
+    ] {
+        invalid("aie2p", &file, "not a readable ELF64");
+    }
+    for file in [
+        // Tables that are not of whole entries have no data, so they are no AIE section.
+        changed(section + 4, &[2]),
+        changed(section + 4, &[17]),
+    ] {
+        invalid("aie2p", &file, "no AIE section");
+    }
+    for file in [
+        // e_version, e_shentsize.
+        changed(0x14, &[2]),
+        changed(0x3a, &[4]),
+        changed(0x20, &(size - 1).to_le_bytes()),
+        // Nobody looks where the names' table ends, nor of what type it is.
+        changed(names + 32, &[2]),
+        changed(names + 4, &[1]),
+        changed(section + 4, &[8]),
+        changed(section + 4, &[7]),
+        [&original[..], &[0; 64]].concat(),
+    ] {
+        loads("aie2p", &file);
+    }
+    for (file, reason) in [
+        (changed(section + 4, &[4]), "relocations that it cannot read"),
+        (changed(section + 4, &[0]), "a second section of type NULL"),
+        (changed(0x3e, &[0]), "in no name table"),
+        (changed(names + 33, &[0x27]), "in no name table"),
+    ] {
+        refused("aie2p", &file, Status::ERROR, reason);
+    }
+}
+
+#[test]
+fn a_full_elf_has_no_separate_pdi() {
+    let mut kernel = stream("k", b"PDI");
+    kernel.kind = 1;
+    invalid("aie2p", &hsaco("aie2p", &[kernel]), "with a separate PDI");
+}
+
 #[test]
 fn the_worked_example_of_the_format_loads() {
     let mut words = [

@@ -70,6 +70,28 @@ fn aie2_has_no_full_elfs() {
     );
 }
 
+/// Two groups whose signature is one symbol: they have one name.
+#[test]
+fn a_kernel_name_is_once_in_a_full_elf() {
+    let mut elf = real("two_kernels_npu2/aie.elf");
+    let info = |elf: &[u8], name: &str| get(elf, header_of(elf, name) + 28);
+    let first = info(&elf, ".group.0");
+    let second = header_of(&elf, ".group.1");
+    assert_ne!(get(&elf, second + 28), first);
+    put(&mut elf, second + 28, first);
+    let kernel = full_elf("first:copy_i32", &elf);
+    invalid("aie2p", &hsaco("aie2p", &[kernel]), "first:copy_i32: twice");
+}
+
+#[test]
+fn a_pdi_has_bytes() {
+    let mut elf = real("copy_npu2/aie.elf");
+    let at = header_of(&elf, ".pdi.1") + 20;
+    put(&mut elf, at, 0);
+    let kernel = full_elf("copyrows:copy", &elf);
+    invalid("aie2p", &hsaco("aie2p", &[kernel]), ".pdi.1 has 0 bytes");
+}
+
 #[test]
 fn a_full_elf_knows_its_kernels_and_their_arguments() {
     let mut kernel = copy();

@@ -203,16 +203,6 @@ fn a_released_handle_keeps_its_mapping() {
 }
 
 #[test]
-fn memory_is_mapped_once() {
-    let (rocr, _, _, pools) = initialised();
-    let address = rocr.reserve(2 * PAGE);
-    let memory = rocr.memory(pools[2], PAGE).unwrap();
-    assert_eq!(rocr.map(address, PAGE, memory), OK);
-    assert_eq!(rocr.unmap(address, PAGE), OK);
-    assert_eq!(rocr.map(address, PAGE, memory), Status::ERROR);
-}
-
-#[test]
 fn an_older_rocr_wants_grants_revoked_before_unmapping() {
     let device = Device::with(&[("ROCR_DOUBLE_OLD", "unmap")]);
     let buffer = device.buffer(PAGE);

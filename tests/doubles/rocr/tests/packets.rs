@@ -13,7 +13,7 @@ use std::ptr;
 
 use common::hsaco::{hsaco, stream};
 use common::scene::Scene;
-use common::{OK, PAGE, SLOT};
+use common::{Device, OK, PAGE, SLOT};
 use rocr_double::{Packet, Status};
 
 #[test]
@@ -98,6 +98,52 @@ fn a_full_elf_takes_as_many_arguments_as_it_says() {
             let arguments = vec![(scene.from.address, scene.from.size); count];
             *packet = scene.device.packet(scene.kernel, &arguments);
         });
+    }
+}
+
+/// With one argument too many the addresses and sizes lie elsewhere: the count goes first.
+#[test]
+fn a_count_is_checked_before_the_arguments_ranges() {
+    Scene::new().refused(Status::INVALID_PACKET_FORMAT, |scene, packet| {
+        *packet = scene.packet();
+        packet.arguments = 3;
+    });
+    // A stream's count is in no code object: the third address is a size.
+    let device = Device::new();
+    let executable = device
+        .load(&hsaco("aie2p", &[stream("k", b"a PDI")]), &[])
+        .unwrap();
+    let buffer = device.buffer(PAGE);
+    let arguments = [(buffer.address, PAGE); 2];
+    let mut packet = device.packet(device.kernel(executable, "k"), &arguments);
+    packet.arguments = 3;
+    device.publish(packet);
+    device.ring();
+    assert_eq!(device.errors(), [Status::INVALID_ALLOCATION]);
+}
+
+/// A command's count has 11 bits: six dwords, two for each argument, and one more.
+#[test]
+fn a_command_has_room_for_1020_arguments() {
+    for (count, result) in [(1020, None), (1021, Some(Status::INVALID_PACKET_FORMAT))] {
+        let device = Device::new();
+        let executable = device
+            .load(&hsaco("aie2p", &[stream("k", b"a PDI")]), &[])
+            .unwrap();
+        let words = device.rocr.allocate(device.pools[0], 16 * count).unwrap();
+        let buffer = device.buffer(PAGE);
+        for index in 0..count {
+            let words = words.cast::<u64>();
+            unsafe {
+                words.add(index).write(buffer.address as u64);
+                words.add(count + index).write(4);
+            }
+        }
+        let mut packet = device.packet(device.kernel(executable, "k"), &[]);
+        (packet.arguments, packet.kernarg) = (count as u16, words.cast());
+        device.publish(packet);
+        device.ring();
+        assert_eq!(device.errors(), Vec::from_iter(result));
     }
 }
 

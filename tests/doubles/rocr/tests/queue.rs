@@ -65,11 +65,6 @@ fn a_queue_has_one_size_and_one_type() {
     assert_eq!((fields.kind, fields.size, fields.reserved), (1, 64, 0));
     assert!((fields.base as usize).is_multiple_of(64));
     assert_ne!(fields.doorbell, 0);
-    assert_eq!(
-        create(&rocr, agent, 64, 1),
-        Err(Status::OUT_OF_RESOURCES),
-        "QUEUES_MAX is 1"
-    );
     let destroy = |queue| unsafe { (rocr.api.hsa_queue_destroy)(queue) };
     assert_eq!(destroy(queue), OK);
     assert_eq!(destroy(queue), Status::INVALID_QUEUE);
@@ -155,26 +150,79 @@ fn more_packets_than_the_ring_holds_are_refused() {
     assert_eq!(scene.device.errors(), [Status::INVALID_PACKET_FORMAT]);
 }
 
+/// Bytes of the driver's buffer for a chain, and of what is in it before a command's dwords.
+const CHAIN: usize = 4096;
+const HEADER: usize = 52;
+
 #[test]
-fn the_firmware_runs_chains_of_forty() {
+fn one_doorbell_runs_a_ring_of_full_elfs_as_one_chain() {
     let scene = Scene::new();
-    for _ in 0..40 {
+    // A full ELF's command has two dwords.
+    assert!(64 < CHAIN / (HEADER + 4 * 2));
+    for _ in 0..64 {
         scene.device.publish(scene.packet());
     }
     scene.device.ring();
-    assert_eq!(scene.device.rocr.load(scene.device.signal), -40);
-    for _ in 0..41 {
-        scene.device.publish(scene.packet());
+    assert_eq!(scene.device.rocr.load(scene.device.signal), -64);
+    let counters = scene.device.rocr.counters();
+    assert_eq!((counters.chains, counters.longest_chain), (1, 64));
+    assert!(scene.ran() && scene.device.errors().is_empty());
+}
+
+#[test]
+fn a_batch_of_streams_is_split_into_chains_that_the_buffer_holds() {
+    let device = Device::new();
+    let executable = device
+        .load(&hsaco("aie2p", &[stream("k", b"a PDI")]), &[])
+        .unwrap();
+    let kernel = device.kernel(executable, "k");
+    let buffer = device.buffer(PAGE);
+    let mut chains = 0;
+    for arguments in [0, 1, 2, 3, 16] {
+        // Six dwords, and an address for each argument.
+        let most = CHAIN / (HEADER + 4 * (6 + 2 * arguments));
+        for count in [41, most.min(64), (most + 1).min(64), 64] {
+            for _ in 0..count {
+                let arguments = vec![(buffer.address, PAGE); arguments];
+                device.publish(device.packet(kernel, &arguments));
+            }
+            device.ring();
+            chains += count.div_ceil(most) as u64;
+            assert_eq!(device.rocr.counters().chains, chains, "{arguments}, {count}");
+        }
     }
-    scene.device.ring();
-    assert_eq!(scene.device.errors(), [Status::ERROR]);
-    assert_eq!(
-        (
-            scene.device.read_index(),
-            scene.device.rocr.load(scene.device.signal)
-        ),
-        (40, -40)
-    );
+    // 53 of one without arguments; of two arguments, which are usual, 44.
+    assert_eq!(device.rocr.counters().longest_chain, 53);
+    assert!(device.errors().is_empty());
+}
+
+/// Each queue has a doorbell, a ring, PDIs and an end of its own.
+#[test]
+fn queues_of_one_agent_do_not_disturb_each_other() {
+    let scene = Scene::with(&[("ROCR_DOUBLE_DISPATCH", "2=refuse:0x1009")]);
+    let device = &scene.device;
+    let api = &device.rocr.api;
+    let errors = ptr::from_ref(&*device.errors).cast_mut().cast();
+    let mut other = ptr::null_mut();
+    let create = api.hsa_queue_create;
+    let status = unsafe { create(device.agent, 64, 1, Some(record), errors, 0, 0, &mut other) };
+    assert_eq!(status, OK, "though QUEUES_MAX is 1");
+    assert_eq!(device.rocr.counters().queues.live, 2);
+    let send = |queue: *mut HsaQueue| unsafe {
+        let index = (api.hsa_queue_add_write_index_relaxed)(queue, 1);
+        (*queue).base.add(index as usize % 64).write(scene.packet());
+        (api.hsa_signal_store_screlease)((*queue).doorbell, 0);
+        (api.hsa_queue_load_read_index_scacquire)(queue)
+    };
+    assert_eq!(send(device.queue), 1);
+    assert_eq!(send(device.queue), 1, "refused");
+    assert_eq!(device.errors(), [Status::INVALID_PACKET_FORMAT]);
+    assert_eq!((send(other), send(other)), (1, 2));
+    let destroy = api.hsa_queue_destroy;
+    assert_eq!(unsafe { destroy(device.queue) }, OK);
+    assert_eq!(send(other), 3);
+    assert_eq!(unsafe { destroy(other) }, OK);
+    assert_eq!(device.rocr.counters().queues.live, 0);
 }
 
 #[test]

@@ -154,11 +154,8 @@ pub unsafe extern "C" fn hsa_queue_create(
         if u64::from(size) != queue::SIZE {
             return Err(Status::INVALID_ARGUMENT);
         }
-        if state.queue.is_some() {
-            return Err(Status::OUT_OF_RESOURCES);
-        }
         let (queue, pointer) = Queue::create(callback, data)?;
-        state.queue = Some(queue);
+        state.queues.push(queue);
         state.counters.queues.up();
         // SAFETY: the caller's promise.
         unsafe { give(to, pointer) }
@@ -175,9 +172,9 @@ pub unsafe extern "C" fn hsa_queue_destroy(queue: *mut HsaQueue) -> Status {
         if queue.is_null() {
             return Err(Status::INVALID_ARGUMENT);
         }
-        let own = state.queue.take_if(|own| own.pointer() == queue);
-        let own = own.ok_or(Status::INVALID_QUEUE)?;
-        own.destroy();
+        let at = state.queues.iter().position(|own| own.pointer() == queue);
+        let at = at.ok_or(Status::INVALID_QUEUE)?;
+        state.queues.swap_remove(at).destroy();
         state.counters.queues.down(1);
         Ok(())
     })
@@ -192,6 +189,19 @@ pub unsafe extern "C" fn hsa_queue_load_write_index_relaxed(queue: *const HsaQue
     // SAFETY: the caller's promise.
     match unsafe { queue::block(queue) } {
         Some(block) => block.write.load(Ordering::Relaxed),
+        None => stale(),
+    }
+}
+
+/// The write index, with all that was written before it.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_queue_load_write_index_scacquire(queue: *const HsaQueue) -> u64 {
+    // SAFETY: the caller's promise.
+    match unsafe { queue::block(queue) } {
+        Some(block) => block.write.load(Ordering::Acquire),
         None => stale(),
     }
 }
@@ -275,7 +285,7 @@ pub extern "C" fn hsa_signal_destroy(signal: u64) -> Status {
         if signal == 0 {
             return Err(Status::INVALID_ARGUMENT);
         }
-        if queue::is_doorbell(signal) || !signals::destroy(signal) {
+        if signals::is_doorbell(signal) || !signals::destroy(signal) {
             return Err(Status::INVALID_SIGNAL);
         }
         state.counters.signals.down(1);
@@ -286,8 +296,8 @@ pub extern "C" fn hsa_signal_destroy(signal: u64) -> Status {
 /// Gives a signal a value; a doorbell submits packets instead, and returns when they are done.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsa_signal_store_screlease(signal: u64, value: i64) {
-    if queue::is_doorbell(signal) {
-        doorbell::ring();
+    if signals::is_doorbell(signal) {
+        doorbell::ring(signal);
     } else if !signals::store(signal, value) {
         state::misuse();
     }

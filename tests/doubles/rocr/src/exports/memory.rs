@@ -7,8 +7,8 @@ use crate::abi::{AccessDescription, Status, Visit};
 use crate::agents::{self, Value};
 use crate::calls::Call;
 use crate::handles::{Kind, handle, parts};
-use crate::memory::{Accessor, PAGE, Pool};
-use crate::state::enter;
+use crate::memory::{Accessor, Origin, PAGE, Pool};
+use crate::state::{State, enter};
 
 const POOLS: [Pool; 5] = [
     Pool::CpuFine,
@@ -18,15 +18,24 @@ const POOLS: [Pool; 5] = [
     Pool::Data,
 ];
 
-fn pool_handle(pool: Pool) -> u64 {
+pub(super) fn pool_handle(pool: Pool) -> u64 {
     let index = POOLS.iter().position(|p| *p == pool).unwrap_or(0);
     handle(Kind::Pool, 1, index as u32)
 }
 
-fn pool(handle: u64, device: bool) -> Option<Pool> {
+pub(super) fn pool(handle: u64, device: bool) -> Option<Pool> {
     let (_, index) = parts(Kind::Pool, handle)?;
     let pool = POOLS.get(index as usize).copied()?;
     (device || Pool::OF_CPU.contains(&pool)).then_some(pool)
+}
+
+/// Who an agent is to memory.
+pub(super) fn accessor(state: &State, agent: u64) -> Result<Accessor, Status> {
+    match agent {
+        agents::CPU => Ok(Accessor::Cpu),
+        agent if state.is_device(agent) => Ok(Accessor::Device),
+        _ => Err(Status::INVALID_AGENT),
+    }
 }
 
 /// Calls back for each pool of an agent, in order.
@@ -153,7 +162,12 @@ pub unsafe extern "C" fn hsa_amd_vmem_handle_create(
             // The heap cannot be mapped, and the device's driver has no memory of the CPU's.
             return Err(Status::INVALID_ALLOCATION);
         }
-        let memory = state.memory.virtual_memory.create(size)?;
+        let origin = Origin {
+            pool,
+            kind,
+            is_imported: false,
+        };
+        let memory = state.memory.virtual_memory.create(size, origin)?;
         state.counters.memories.up();
         // SAFETY: the caller's promise.
         unsafe { give(to, memory) }
@@ -261,11 +275,7 @@ pub unsafe extern "C" fn hsa_amd_vmem_set_access(
         let descriptions = unsafe { std::slice::from_raw_parts(descriptions, count) };
         let mut grants = Vec::new();
         for description in descriptions {
-            let accessor = match description.agent {
-                agents::CPU => Accessor::Cpu,
-                agent if state.is_device(agent) => Accessor::Device,
-                _ => return Err(Status::INVALID_AGENT),
-            };
+            let accessor = accessor(state, description.agent)?;
             if description.permissions > 3 {
                 return Err(Status::INVALID_ARGUMENT);
             }

@@ -8,6 +8,7 @@ mod device;
 mod executables;
 mod memory;
 mod own;
+mod sharing;
 
 use std::ffi::{CStr, c_char};
 

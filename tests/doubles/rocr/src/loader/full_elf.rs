@@ -367,7 +367,10 @@ impl<'a> FullElf<'a> {
                     "{name}: has no PDI patch site in its control code"
                 )));
             }
-            kernels.insert(name.clone(), Code { control, sites });
+            let code = Code { control, sites };
+            if kernels.insert(name.clone(), code).is_some() {
+                return Err(invalid(format!("{name}: twice in one full ELF")));
+            }
         }
         if kernels.is_empty() {
             return Err(invalid("no dispatchable kernels"));

@@ -2,6 +2,7 @@
 //! descriptions of the formats, apart from npu-build's own readers.
 
 mod bytes;
+mod container;
 mod full_elf;
 mod section;
 

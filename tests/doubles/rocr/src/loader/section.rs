@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::bytes::Bytes;
+use super::container::aie_sections;
 use super::{Refusal, invalid};
 use crate::abi::Status;
 
-const MAGIC: u32 = 0x4b45_4941;
 const HEADER: u64 = 48;
 const ENTRY: u64 = 44;
 
@@ -32,59 +32,29 @@ pub struct Section<'a> {
     pub kernels: Vec<(String, Entry<'a>)>,
 }
 
-/// Names and contents of the sections of an ELF64 that begin as an AIE section does.
-fn candidates(file: Bytes<'_>) -> Option<Vec<(String, &[u8])>> {
-    if file.part(0, 6)? != b"\x7fELF\x02\x01" {
-        return None;
-    }
-    let (table, entry) = (file.u64(0x28)?, file.u16(0x3a)?);
-    let (count, names) = (file.u16(0x3c)?, file.u16(0x3e)?);
-    if entry != 64 {
-        return None;
-    }
-    let header = |index: u16| table.checked_add(64 * u64::from(index));
-    let place = |index: u16| {
-        let at = header(index)?;
-        Some((
-            file.u64(at.checked_add(0x18)?)?,
-            file.u64(at.checked_add(0x20)?)?,
-        ))
-    };
-    let (offset, size) = place(names)?;
-    let names = Bytes(file.part(offset, size)?);
-    let mut found = Vec::new();
-    for index in 0..count {
-        let (offset, size) = place(index)?;
-        let Some(bytes) = file.part(offset, size).filter(|_| size >= HEADER) else {
-            continue;
-        };
-        if Bytes(bytes).u32(0) == Some(MAGIC) {
-            let name = names.text(u64::from(file.u32(header(index)?)?));
-            found.push((name?, bytes));
-        }
-    }
-    Some(found)
-}
-
 impl<'a> Section<'a> {
     /// The section for an arch.
     ///
     /// # Errors
-    /// 100D if there are sections for other archs only, 1010 for anything else.
+    /// 100D if there are sections for other archs only, 1000 where ROCR itself fails, 1010 for
+    /// anything else.
     pub fn find(file: &'a [u8], arch: &str) -> Result<Self, Refusal> {
-        let found = candidates(Bytes(file)).ok_or_else(|| invalid("not a readable ELF64"))?;
-        if found.is_empty() {
+        let sections = aie_sections(file)?;
+        if sections.is_empty() {
             return Err(invalid("no AIE section: a code object for the GPU"));
         }
-        let own = found.iter().find(|(name, _)| name == arch);
-        let Some((_, bytes)) = own else {
-            let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(Refusal::new(
-                Status::INCOMPATIBLE_ARGUMENTS,
-                format!("only for {}; the agent is {arch}", names.join(", ")),
-            ));
-        };
-        Self::parse(bytes)
+        let mut others = Vec::new();
+        for (name, bytes) in &sections {
+            let name = name.as_ref().ok_or_else(|| {
+                Refusal::new(Status::ERROR, "the name of an AIE section is in no name table")
+            })?;
+            if name == arch {
+                return Self::parse(bytes);
+            }
+            others.push(name.as_str());
+        }
+        let reason = format!("only for {}; the agent is {arch}", others.join(", "));
+        Err(Refusal::new(Status::INCOMPATIBLE_ARGUMENTS, reason))
     }
 
     fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
@@ -152,6 +122,9 @@ impl<'a> Section<'a> {
                 (_, 0) => return Err(invalid(format!("{name}: a PDI without a size"))),
                 (offset, size) => blob(offset, size, "PDI")?,
             };
+            if kind == 1 && !pdi.is_empty() {
+                return Err(invalid(format!("{name}: a full ELF with a separate PDI")));
+            }
             let kernel = Entry {
                 insts: blob(insts, insts_size, "instructions")?,
                 pdi,

@@ -1,12 +1,17 @@
 //! Address space. What was given to a program and taken back is never given out again, so that a
 //! pointer which outlives its memory is found: by the processor, or at the doorbell.
 
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
 use std::ptr;
 
 use crate::abi::Status;
 
 /// The size of a page.
 pub const PAGE: usize = 4096;
+
+/// What the files of [`Shared`] are called, by which they are known again.
+const NAME: &CStr = c"rocr-double";
 
 fn checked(address: *mut libc::c_void) -> Result<usize, Status> {
     if address == libc::MAP_FAILED {
@@ -67,10 +72,24 @@ pub fn decommit(address: usize, size: usize) {
     }
 }
 
+fn duplicate(descriptor: libc::c_int) -> libc::c_int {
+    // SAFETY: a closed descriptor gives an error.
+    unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) }
+}
+
+/// A descriptor that was just opened, if it was.
+fn opened(descriptor: libc::c_int) -> Result<OwnedFd, Status> {
+    if descriptor < 0 {
+        return Err(Status::OUT_OF_RESOURCES);
+    }
+    // SAFETY: it is open, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
 /// Memory that can appear at several addresses. The device sees it at one of its own.
 #[derive(Debug)]
 pub struct Shared {
-    descriptor: libc::c_int,
+    descriptor: OwnedFd,
     /// Its size.
     pub size: usize,
     /// Where the device sees it.
@@ -81,26 +100,47 @@ impl Shared {
     /// New memory, full of zeros.
     pub fn new(size: usize) -> Result<Self, Status> {
         // SAFETY: the name is a C string.
-        let descriptor = unsafe { libc::memfd_create(c"rocr-double".as_ptr(), libc::MFD_CLOEXEC) };
-        if descriptor < 0 {
+        let descriptor = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
+        let descriptor = opened(descriptor)?;
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::ftruncate(descriptor.as_raw_fd(), size as libc::off_t) } != 0 {
             return Err(Status::OUT_OF_RESOURCES);
         }
-        let mut shared = Self {
-            descriptor,
-            size,
-            device: 0,
-        };
-        // SAFETY: the descriptor is open, and `shared` closes it on failure.
-        if unsafe { libc::ftruncate(descriptor, size as libc::off_t) } != 0 {
-            return Err(Status::OUT_OF_RESOURCES);
+        Self::seen(descriptor, size)
+    }
+
+    /// The memory that a descriptor gives, which must be such memory's.
+    pub fn of_descriptor(descriptor: libc::c_int) -> Result<Self, Status> {
+        let link = std::fs::read_link(format!("/proc/self/fd/{descriptor}"));
+        let link = link.map_err(|_| Status::INVALID_ARGUMENT)?;
+        let name = format!("/memfd:{}", NAME.to_string_lossy());
+        if !link.to_string_lossy().starts_with(&name) {
+            return Err(Status::INCOMPATIBLE_ARGUMENTS);
         }
+        let descriptor = opened(duplicate(descriptor))?;
+        let file = std::fs::File::from(descriptor);
+        let size = file.metadata().map_err(|_| Status::INVALID_ALLOCATION)?;
+        Self::seen(file.into(), size.len() as usize)
+    }
+
+    /// A descriptor for the memory, which whoever gets it closes.
+    pub fn descriptor(&self) -> Result<libc::c_int, Status> {
+        Ok(opened(duplicate(self.descriptor.as_raw_fd()))?.into_raw_fd())
+    }
+
+    /// Lets the device see the memory of a descriptor.
+    fn seen(descriptor: OwnedFd, size: usize) -> Result<Self, Status> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, at an address that the kernel chooses.
-        shared.device = checked(unsafe {
-            let flags = libc::MAP_SHARED;
-            libc::mmap(ptr::null_mut(), size, protection, flags, descriptor, 0)
+        let device = checked(unsafe {
+            let (flags, file) = (libc::MAP_SHARED, descriptor.as_raw_fd());
+            libc::mmap(ptr::null_mut(), size, protection, flags, file, 0)
         })?;
-        Ok(shared)
+        Ok(Self {
+            descriptor,
+            size,
+            device,
+        })
     }
 
     /// Lets it appear in reserved space, where the processor may do nothing with it yet.
@@ -113,7 +153,7 @@ impl Shared {
                 size,
                 libc::PROT_NONE,
                 flags,
-                self.descriptor,
+                self.descriptor.as_raw_fd(),
                 offset as libc::off_t,
             )
         };
@@ -123,12 +163,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: both are its own, and nothing of the device's runs any more.
-        unsafe {
-            if self.device != 0 {
-                libc::munmap(self.device as *mut libc::c_void, self.size);
-            }
-            libc::close(self.descriptor);
-        }
+        // SAFETY: it is its own, and nothing of the device's runs any more.
+        unsafe { libc::munmap(self.device as *mut libc::c_void, self.size) };
     }
 }

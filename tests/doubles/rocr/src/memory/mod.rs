@@ -13,7 +13,7 @@ use crate::abi::Status;
 pub use heap::{Heap, SIZE as HEAP_SIZE};
 pub use map::{PAGE, commit, decommit, reserve};
 pub use ranges::{Part, Place, Range, Ranges};
-pub use virtual_memory::{Accessor, VirtualMemory};
+pub use virtual_memory::{Accessor, Origin, VirtualMemory};
 
 /// A memory pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! `hsa_amd_vmem_*`: memory, address space, and memory in address space, each with ROCR's rules.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use super::Pool;
 use super::map::{self, PAGE, Shared};
 use super::ranges::{Place, Range, Ranges};
 use crate::abi::Status;
@@ -20,7 +20,7 @@ struct Reservation {
 struct Mapping {
     size: usize,
     reservation: usize,
-    memory: Arc<Shared>,
+    handle: u64,
     /// Of the CPU and of the device.
     permissions: [u32; 2],
 }
@@ -34,11 +34,27 @@ pub enum Accessor {
     Device,
 }
 
-/// Memory that is mapped at most once.
+/// Memory that can be mapped.
 #[derive(Debug)]
 struct Memory {
-    shared: Arc<Shared>,
-    was_mapped: bool,
+    shared: Shared,
+    /// Where it comes from.
+    origin: Origin,
+    /// How often it was given to the program and not released.
+    references: u32,
+    /// It stays as long as there are any.
+    mappings: usize,
+}
+
+/// Where memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its pool.
+    pub pool: Pool,
+    /// `hsa_amd_memory_type_t`: 0 none, 1 pinned.
+    pub kind: u32,
+    /// Whether it came in from a descriptor.
+    pub is_imported: bool,
 }
 
 /// Everything of that interface.
@@ -60,20 +76,78 @@ impl VirtualMemory {
     }
 
     /// `hsa_amd_vmem_handle_create`, of a pool that can be mapped.
-    pub fn create(&mut self, size: usize) -> Result<u64, Status> {
+    pub fn create(&mut self, size: usize, origin: Origin) -> Result<u64, Status> {
         if size == 0 || !size.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGUMENT);
         }
-        Ok(self.memories.add(Memory {
-            shared: Arc::new(Shared::new(size)?),
-            was_mapped: false,
-        }))
+        Ok(self.add(Shared::new(size)?, origin))
+    }
+
+    fn add(&mut self, shared: Shared, origin: Origin) -> u64 {
+        self.memories.add(Memory {
+            shared,
+            origin,
+            references: 1,
+            mappings: 0,
+        })
+    }
+
+    /// The memory of a handle that was not released.
+    fn memory(&self, handle: u64) -> Option<&Memory> {
+        let memory = self.memories.get(handle);
+        memory.filter(|memory| memory.references > 0)
     }
 
     /// `hsa_amd_vmem_handle_release`: the memory stays as long as it is mapped.
     pub fn release(&mut self, handle: u64) -> Result<(), Status> {
-        let memory = self.memories.remove(handle);
-        memory.map(|_| ()).ok_or(Status::INVALID_ALLOCATION)
+        let memory = self.memories.get_mut(handle);
+        let memory = memory.filter(|memory| memory.references > 0);
+        memory.ok_or(Status::INVALID_ALLOCATION)?.references -= 1;
+        self.drop_unused(handle);
+        Ok(())
+    }
+
+    fn drop_unused(&mut self, handle: u64) {
+        let memory = self.memories.get(handle);
+        if memory.is_some_and(|memory| (memory.references, memory.mappings) == (0, 0)) {
+            self.memories.remove(handle);
+        }
+    }
+
+    /// `hsa_amd_vmem_retain_alloc_handle`: the memory that is mapped from that address on.
+    pub fn retain(&mut self, address: usize) -> Result<u64, Status> {
+        let mapping = self.mappings.get(&address);
+        let handle = mapping.ok_or(Status::INVALID_ALLOCATION)?.handle;
+        let memory = self.memories.get_mut(handle);
+        memory.ok_or(Status::INVALID_ALLOCATION)?.references += 1;
+        Ok(handle)
+    }
+
+    /// Where the memory of a handle comes from.
+    pub fn origin(&self, handle: u64) -> Result<Origin, Status> {
+        let memory = self.memory(handle).ok_or(Status::INVALID_ALLOCATION)?;
+        Ok(memory.origin)
+    }
+
+    /// `hsa_amd_vmem_export_shareable_handle`: a descriptor that the program closes. What was
+    /// imported is not exported again.
+    pub fn export(&self, handle: u64) -> Result<i32, Status> {
+        let memory = self.memory(handle).ok_or(Status::INVALID_ALLOCATION)?;
+        if memory.origin.is_imported {
+            return Err(Status::INVALID_ALLOCATION);
+        }
+        memory.shared.descriptor()
+    }
+
+    /// `hsa_amd_vmem_import_shareable_handle`, of a descriptor that stays the program's.
+    pub fn import(&mut self, descriptor: i32) -> Result<u64, Status> {
+        let shared = Shared::of_descriptor(descriptor)?;
+        let origin = Origin {
+            pool: Pool::Data,
+            kind: 0,
+            is_imported: true,
+        };
+        Ok(self.add(shared, origin))
     }
 
     /// `hsa_amd_vmem_address_reserve_align`. The wish for an address is not heard.
@@ -118,8 +192,7 @@ impl VirtualMemory {
         Ok(*start)
     }
 
-    /// `hsa_amd_vmem_map`. Memory that was mapped once is not mapped again: the driver has trouble
-    /// with it, which a program is not to rely on.
+    /// `hsa_amd_vmem_map`, of memory that may be mapped elsewhere as well.
     pub fn map(
         &mut self,
         ranges: &mut Ranges,
@@ -139,28 +212,25 @@ impl VirtualMemory {
         let memory = self
             .memories
             .get_mut(handle)
+            .filter(|memory| memory.references > 0)
             .ok_or(Status::INVALID_ARGUMENT)?;
         let end = offset.checked_add(size).ok_or(Status::INVALID_ARGUMENT)?;
         if !offset.is_multiple_of(PAGE) || end > memory.shared.size {
             return Err(Status::INVALID_ARGUMENT);
         }
-        if memory.was_mapped {
-            return Err(Status::ERROR);
-        }
-        let shared = memory.shared.clone();
-        shared.appear(address, size, offset)?;
-        memory.was_mapped = true;
+        memory.shared.appear(address, size, offset)?;
+        memory.mappings += 1;
         ranges.add(Range {
             start: address,
             end: address + size,
-            device: shared.device + offset,
+            device: memory.shared.device + offset,
             place: Place::Mapped,
             permissions: 0,
         });
         let mapping = Mapping {
             size,
             reservation,
-            memory: shared,
+            handle,
             permissions: [0; 2],
         };
         self.mappings.insert(address, mapping);
@@ -181,7 +251,17 @@ impl VirtualMemory {
         Ok((starts, at))
     }
 
-    /// `hsa_amd_vmem_set_access`, for agents that exist.
+    /// `hsa_amd_vmem_get_access`: what the CPU and the device were granted where an address is
+    /// mapped.
+    pub fn access(&self, address: usize) -> Result<[u32; 2], Status> {
+        let before = self.mappings.range(..=address).next_back();
+        let mapping = before.filter(|(start, mapping)| address - *start < mapping.size);
+        let (_, mapping) = mapping.ok_or(Status::INVALID_ALLOCATION)?;
+        Ok(mapping.permissions)
+    }
+
+    /// `hsa_amd_vmem_set_access`, for agents that exist. The array walks the host's page tables, so
+    /// whichever grant changes last decides what the processor may do there, too.
     pub fn set_access(
         &mut self,
         ranges: &mut Ranges,
@@ -197,17 +277,19 @@ impl VirtualMemory {
             };
             for (accessor, permissions) in grants {
                 let [cpu, device] = &mut mapping.permissions;
-                match accessor {
-                    Accessor::Cpu => {
-                        map::protect(start, mapping.size, *permissions)?;
-                        *cpu = *permissions;
-                    }
-                    Accessor::Device => {
-                        *device = *permissions;
-                        if let Some(range) = ranges.starting(start) {
-                            range.permissions = *permissions;
-                        }
-                    }
+                let own = match accessor {
+                    Accessor::Cpu => cpu,
+                    Accessor::Device => device,
+                };
+                if own == permissions {
+                    continue;
+                }
+                map::protect(start, mapping.size, *permissions)?;
+                *own = *permissions;
+                if *accessor == Accessor::Device
+                    && let Some(range) = ranges.starting(start)
+                {
+                    range.permissions = *permissions;
                 }
             }
         }
@@ -244,7 +326,10 @@ impl VirtualMemory {
             if let Some(reservation) = self.reservations.get_mut(&mapping.reservation) {
                 reservation.mappings -= 1;
             }
-            drop(mapping.memory);
+            if let Some(memory) = self.memories.get_mut(mapping.handle) {
+                memory.mappings -= 1;
+            }
+            self.drop_unused(mapping.handle);
         }
         Ok(starts.len())
     }

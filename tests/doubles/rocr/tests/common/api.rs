@@ -41,6 +41,7 @@ api! {
     hsa_queue_create(u64, u32, u32, Option<OnError>, *mut c_void, u32, u32, *mut *mut HsaQueue) -> Status;
     hsa_queue_destroy(*mut HsaQueue) -> Status;
     hsa_queue_load_write_index_relaxed(*const HsaQueue) -> u64;
+    hsa_queue_load_write_index_scacquire(*const HsaQueue) -> u64;
     hsa_queue_load_read_index_scacquire(*const HsaQueue) -> u64;
     hsa_queue_add_write_index_relaxed(*const HsaQueue, u64) -> u64;
     hsa_queue_store_write_index_screlease(*const HsaQueue, u64);
@@ -60,6 +61,20 @@ api! {
     hsa_amd_vmem_map(*mut c_void, usize, usize, u64, u64) -> Status;
     hsa_amd_vmem_unmap(*mut c_void, usize) -> Status;
     hsa_amd_vmem_set_access(*mut c_void, usize, *const AccessDescription, usize) -> Status;
+    hsa_amd_vmem_get_access(*mut c_void, *mut u32, u64) -> Status;
+    hsa_amd_vmem_retain_alloc_handle(*mut u64, *mut c_void) -> Status;
+    hsa_amd_vmem_get_alloc_properties_from_handle(u64, *mut u64, *mut u32) -> Status;
+    hsa_amd_vmem_export_shareable_handle(*mut c_int, u64, u64) -> Status;
+    hsa_amd_vmem_import_shareable_handle(c_int, *mut u64) -> Status;
+    hsa_amd_portable_close_dmabuf(c_int) -> Status;
+    hsa_amd_portable_export_dmabuf(*const c_void, usize, *mut c_int, *mut u64) -> Status;
+    hsa_amd_interop_map_buffer(u32, *const u64, c_int, u32, *mut usize, *mut *mut c_void, *mut usize, *mut *const c_void) -> Status;
+    hsa_amd_agents_allow_access(u32, *const u64, *const u32, *const c_void) -> Status;
+    hsa_amd_memory_lock(*mut c_void, usize, *const u64, c_int, *mut *mut c_void) -> Status;
+    hsa_amd_memory_lock_to_pool(*mut c_void, usize, *const u64, c_int, u64, u32, *mut *mut c_void) -> Status;
+    hsa_amd_memory_pool_can_migrate(u64, u64, *mut u8) -> Status;
+    hsa_amd_agent_memory_pool_get_info(u64, u64, u32, *mut c_void) -> Status;
+    hsa_amd_pointer_info(*const c_void, *mut u64, *const c_void, *mut u32, *mut *mut u64) -> Status;
     hsa_code_object_reader_create_from_file(c_int, *mut u64) -> Status;
     hsa_code_object_reader_create_from_memory(*const c_void, usize, *mut u64) -> Status;
     hsa_code_object_reader_destroy(u64) -> Status;
