@@ -39,7 +39,7 @@
 //!
 //! On an NPU, scalars and grid are part of the compiled kernel: a launch takes them for the sake
 //! of hosts that run on cpu as well, refuses another grid than the compiled one, and passes
-//! memory only. [`Chain`]s tell the device of up to 32 launches at a time, and [`Variable`]s
+//! memory only. [`Chain`]s tell the device of up to 64 launches at a time (xrt: 32), and [`Variable`]s
 //! change a parameter between launches.
 //!
 //! | variable | what it does |

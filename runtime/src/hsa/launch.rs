@@ -4,7 +4,7 @@
 use super::blocks::{Block, Purpose};
 use super::instance::Instance;
 use super::kernarg::Argument;
-use super::queue::{Dispatchable, Stopped};
+use super::queue::{self, Dispatchable, Stopped};
 use super::{Kernel, Loaded};
 use crate::arg::Place;
 use crate::chain::Launch;
@@ -35,8 +35,8 @@ impl Kernel {
     }
 }
 
-/// Launches that are made ready together. With more, slices would need too much memory at a time.
-const TOGETHER: usize = 32;
+/// Launches that are made ready together: as many as one doorbell can be rung for.
+const TOGETHER: usize = queue::SIZE as usize;
 
 /// Runs launches of this backend in order; an error comes with the number that was completed.
 pub(crate) fn run_chain(launches: &[Launch<'_>]) -> Result<(), (usize, Error)> {

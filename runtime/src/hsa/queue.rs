@@ -18,10 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The only size that AIE queues have.
+/// The only size that AIE queues have. One doorbell may be rung for all of it: ROCR makes as many
+/// chains of commands of that as its driver has room for, 44 commands with two arguments to one.
 pub(super) const SIZE: u64 = 64;
-/// Packets to a doorbell; the firmware takes chains of up to 40.
-const BATCH: u64 = 32;
 /// PDIs that a queue's hardware context has places for.
 const PDIS: u32 = 32;
 /// As many arguments has each packet a place for, at first.
@@ -179,7 +178,7 @@ impl Queue {
     }
 
     /// Runs the dispatches in order, ringing as rarely as may be: what one doorbell is rung for
-    /// is at most 32 packets, of one form, with places for all their PDIs. `name` gives the name
+    /// is at most the whole ring, of one form, with places for all their PDIs. `name` gives the name
     /// of a dispatch's kernel.
     pub(super) fn run<'a>(
         &mut self,
@@ -196,7 +195,7 @@ impl Queue {
         let mut pending = Pending::default();
         for (kernel, arguments) in dispatches {
             if pending.count > 0
-                && (pending.count == BATCH
+                && (pending.count == SIZE
                     || pending.form != Some(kernel.form)
                     || self.is_full_for(kernel))
             {

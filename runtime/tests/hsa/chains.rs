@@ -1,4 +1,4 @@
-//! Chains: one doorbell for up to 32 launches, any length, and what was completed when one fails.
+//! Chains: one doorbell for up to 64 launches, any length, and what was completed when one fails.
 
 use crate::emulated::{alone, counters};
 use crate::kernels::{self, Form, add, binary, device};
@@ -63,7 +63,7 @@ fn launches_may_depend_on_each_other_through_memory_of_another_device() {
 }
 
 #[test]
-fn ten_thousand_launches_ring_once_for_32() {
+fn ten_thousand_launches_ring_once_for_64() {
     alone(&[], || {
         let device = device();
         let kernel = add(&device);
@@ -77,8 +77,8 @@ fn ten_thousand_launches_ring_once_for_32() {
         assert_eq!(chain.len(), 10_000);
         chain.run().unwrap();
         let counters = counters();
-        assert_eq!((counters.packets, counters.most_packets), (10_000, 32));
-        assert_eq!(counters.doorbells, 10_000_u64.div_ceil(32));
+        assert_eq!((counters.packets, counters.most_packets), (10_000, 64));
+        assert_eq!(counters.doorbells, 10_000_u64.div_ceil(64));
         drop(chain);
         assert_eq!(total[..], [10_000; 1024]);
     });
@@ -89,8 +89,8 @@ fn a_chain_can_be_run_again_and_takes_slices_as_well() {
     alone(&[], || {
         let device = device();
         let kernel = add(&device);
-        let inputs: Vec<Vec<i32>> = (0..50).map(|i| vec![i; 1024]).collect();
-        let mut outputs = vec![vec![0_i32; 1024]; 50];
+        let inputs: Vec<Vec<i32>> = (0..100).map(|i| vec![i; 1024]).collect();
+        let mut outputs = vec![vec![0_i32; 1024]; 100];
         let one = device.buffer_from(&[1_i32; 1024]).unwrap();
         let mut chain = Chain::new(&device);
         for (input, output) in inputs.iter().zip(&mut outputs) {
@@ -99,13 +99,45 @@ fn a_chain_can_be_run_again_and_takes_slices_as_well() {
         }
         for round in 1..=3 {
             chain.run().unwrap();
-            // 32 and 18.
+            // 64 and 36.
             assert_eq!(counters().doorbells, 2 * round);
         }
         drop(chain);
         for (i, output) in (0..).zip(&outputs) {
             assert_eq!(*output, [i + 1; 1024]);
         }
+    });
+}
+
+/// One doorbell rings for more than the driver has room for in one chain, which ROCR splits.
+#[test]
+fn one_doorbell_rings_for_41_and_for_64_of_either_form() {
+    alone(&[], || {
+        let device = device();
+        for (form, count, chains) in [
+            // Three arguments: a command has 52 bytes and 12 dwords, 40 of which are in 4096 bytes.
+            (Form::Stream, 41, 2),
+            (Form::Stream, 64, 2),
+            (Form::FullElf, 64, 1),
+        ] {
+            let images = [kernels::add_image(form)];
+            let kernel = Kernel::load(&device, &images, binary(ElementType::I32)).unwrap();
+            let mut total = device.buffer_from(&[0_i32; 1024]).unwrap();
+            let mut one = device.buffer_from(&[1_i32; 1024]).unwrap();
+            let (shared, one) = (total.share(), one.share());
+            let mut chain = Chain::new(&device);
+            for _ in 0..count {
+                chain.push(sum(&kernel, [shared, one, shared])).unwrap();
+            }
+            let before = counters();
+            chain.run().unwrap();
+            let after = counters();
+            assert_eq!(after.doorbells - before.doorbells, 1);
+            assert_eq!(after.chains - before.chains, chains);
+            drop(chain);
+            assert_eq!(total[..], [count; 1024]);
+        }
+        assert_eq!(counters().most_packets, 64);
     });
 }
 
@@ -131,7 +163,8 @@ fn launches_of_both_forms_may_alternate() {
     });
 }
 
-/// The device fails at the 45th packet: the first 44 are completed and copied back.
+/// The device fails at the 45th packet of the first doorbell's 64: those before it are completed and
+/// copied back.
 #[test]
 fn a_device_that_is_lost_in_mid_chain_tells_what_was_completed() {
     alone(&[("ROCR_DOUBLE_DISPATCH", "45=error:0x1000")], || {
@@ -172,11 +205,11 @@ fn a_device_that_is_lost_in_mid_chain_tells_what_was_completed() {
 
 #[test]
 fn a_refused_batch_completes_nothing_of_it() {
-    alone(&[("ROCR_DOUBLE_DISPATCH", "40=refuse:0x1009")], || {
+    alone(&[("ROCR_DOUBLE_DISPATCH", "70=refuse:0x1009")], || {
         let device = device();
         let kernel = add(&device);
         let x = device.buffer_from(&[1_i32; 1024]).unwrap();
-        let mut outputs = vec![vec![-1_i32; 1024]; 64];
+        let mut outputs = vec![vec![-1_i32; 1024]; 100];
         let mut chain = Chain::new(&device);
         for output in &mut outputs {
             let args = [Arg::input(&x), Arg::input(&x), Arg::output(output)];
@@ -188,7 +221,7 @@ fn a_refused_batch_completes_nothing_of_it() {
         else {
             panic!();
         };
-        assert_eq!(completed, 32);
+        assert_eq!(completed, 64);
         let text = source.to_string();
         assert!(
             text.contains("0x1009") && text.contains("INVALID_PACKET_FORMAT"),
@@ -199,7 +232,7 @@ fn a_refused_batch_completes_nothing_of_it() {
             .iter()
             .filter(|output| **output == [2; 1024])
             .count();
-        assert_eq!(written, 32);
+        assert_eq!(written, 64);
     });
 }
 

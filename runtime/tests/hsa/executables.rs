@@ -121,7 +121,7 @@ fn a_chain_with_more_pdis_than_places_is_rung_for_in_between() {
         let mut buffer = device.buffer::<i32>(4).unwrap();
         let shared = buffer.share();
         let mut chain = Chain::new(&device);
-        // 20 kernels do not end at a doorbell's 32.
+        // 20 kernels do not end at a doorbell's 64.
         for kernel in kernels.iter().take(20).chain(&kernels) {
             chain
                 .push(kernel.bind(Grid::ONE, [shared.output()]).unwrap())

@@ -226,7 +226,11 @@ pub fn load(
 impl Behaviour {
     fn of(control: &[u8], arch: &str) -> Self {
         let Ok(stream) = Stream::parse(control) else {
-            return Self::Unknown;
+            // The first byte is the major version of the instructions: firmware knows 0.
+            return match control.first() {
+                Some(0) => Self::Unknown,
+                _ => Self::Hangs,
+            };
         };
         let other = match stream.generation {
             Generation::Npu1 => "aie2p",

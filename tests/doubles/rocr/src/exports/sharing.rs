@@ -25,13 +25,14 @@ pub unsafe extern "C" fn hsa_amd_vmem_get_access(
         if address.is_null() {
             return Err(Status::INVALID_ARGUMENT);
         }
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller's promise.
         unsafe { give(to, 0) }?;
         let [cpu, device] = state.memory.virtual_memory.access(address as usize)?;
         let permissions = match accessor(state, agent)? {
             Accessor::Cpu => cpu,
             Accessor::Device => device,
         };
+        // SAFETY: the caller's promise.
         unsafe { give(to, permissions) }
     })
 }
@@ -89,9 +90,10 @@ pub unsafe extern "C" fn hsa_amd_vmem_export_shareable_handle(
     _flags: u64,
 ) -> Status {
     enter(Call::ExportMemory, |state| {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller's promise.
         unsafe { give(to, -1) }?;
         let descriptor = state.memory.virtual_memory.export(memory)?;
+        // SAFETY: the caller's promise.
         unsafe { give(to, descriptor) }
     })
 }

@@ -50,6 +50,56 @@ pub fn core(part: &str, element: &str, compute: &str) -> String {
     )
 }
 
+/// A core that computes `%z` of `%x` for 1024 numbers: into a second argument, or in place.
+pub fn map(part: &str, compute: &str, is_in_place: bool) -> String {
+    let of = "memref<1024xi32>";
+    let (arguments, to) = match is_in_place {
+        true => (format!("%x : {of}"), "x"),
+        false => (format!("%x : {of}, %z : {of}"), "z"),
+    };
+    let port = |name: &str, port: &str| {
+        format!(
+            "      %{name}v = aie.objectfifo.acquire @{name}({port}, 1) : !aie.objectfifosubview<{of}>
+      %{name}m = aie.objectfifo.subview.access %{name}v[0] : !aie.objectfifosubview<{of}> -> {of}\n"
+        )
+    };
+    let copy = |id: u32, argument: &str, fifo: &str| {
+        format!(
+            "      aiex.npu.dma_memcpy_nd(%{argument}[0, 0, 0, 0][1, 1, 1, 1024][0, 0, 0, 1]) {{id = {id} : i64, metadata = @{fifo}}} : {of}\n"
+        )
+    };
+    format!(
+        "module {{
+  aie.device({part}) @main {{
+    %shim = aie.tile(0, 0)
+    %core_tile = aie.tile(0, 2)
+    aie.objectfifo @a(%shim, {{%core_tile}}, 2 : i32) : !aie.objectfifo<{of}>
+    aie.objectfifo @c(%core_tile, {{%shim}}, 2 : i32) : !aie.objectfifo<{of}>
+    %core = aie.core(%core_tile) {{
+{}{}      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %n = arith.constant 1024 : index
+      scf.for %i = %c0 to %n step %c1 {{
+        %x = memref.load %am[%i] : {of}
+        {compute}
+        memref.store %z, %cm[%i] : {of}
+      }}
+      aie.end
+    }}
+    aie.runtime_sequence @sequence({arguments}) {{
+      aiex.npu.load_pdi {{ device_ref = @main }}
+{}{}      aiex.npu.dma_wait {{symbol = @c}}
+    }}
+  }}
+}}
+",
+        port("a", "Consume"),
+        port("c", "Produce"),
+        copy(0, "x", "a"),
+        copy(1, to, "c"),
+    )
+}
+
 /// A core that multiplies its first argument by an external variable.
 pub fn scaled() -> String {
     core("npu2", "i32", "%z = arith.muli %x, %y : i32")
