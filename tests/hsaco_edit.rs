@@ -379,7 +379,6 @@ proptest! {
             let elf = Elf64::parse(&edited).unwrap();
             let section = image.to_vec();
             prop_assert_eq!(elf.section(Arch::Aie2p).unwrap(), Some(section.as_slice()));
-            prop_assert_eq!(elf.aie_section(Some(Arch::Aie2p)), Some(section.as_slice()));
         }
     }
 }

@@ -224,20 +224,21 @@ fn dump(command: &DumpCommand, terminal: &Terminal) -> Result<(), Failure> {
             let file = command.file.display();
             terminal.error(&format!("{file}: {error}"), BAD_INPUT);
         }
-        for judgement in dump
-            .verdicts
-            .iter()
-            .filter(|judgement| judgement.is_refusal())
-        {
+        for judgement in &dump.verdicts {
             let is_news = match judgement.reader {
                 // Its complaints are the errors above.
                 Reader::Dumper => false,
-                // A device that nobody asked about need not be able to load it.
+                // What has a section for a device is to be loaded there; one that nobody asked
+                // about need not be able to load the rest.
                 Reader::Rocr(agent) => {
-                    !command.agents.is_empty()
-                        || (dump.sections.iter()).any(|section| section.arch == agent.arch)
+                    let has_section =
+                        (dump.sections.iter()).any(|section| section.arch == agent.arch);
+                    !judgement.is_acceptance()
+                        && (has_section || judgement.is_refusal() && !command.agents.is_empty())
                 }
-                Reader::Packer | Reader::NewestPacker => true,
+                Reader::Packer | Reader::NewestPacker => {
+                    judgement.is_refusal() && !dump.sections.is_empty()
+                }
             };
             if is_news {
                 terminal.warning(&judgement.to_string());

@@ -1,11 +1,10 @@
 //! The ELF64 around the AIE sections.
 //!
-//! Reading takes what ROCR and aie-hsaco-dump take: any little-endian ELF64 with section names,
-//! of whatever type and machine. Writing is [`Container`]'s.
+//! Reading takes what aie-hsaco-dump takes: any little-endian ELF64 with section names, of whatever
+//! type and machine; ROCR's reading is another one. Writing is [`Container`]'s.
 
 use super::Arch;
 use super::bytes::{array, part, size_of, u16_at, u32_at, u64_at};
-use super::section::{HEADER_SIZE, MAGIC};
 
 pub use super::edit::{Container, EditFault};
 
@@ -45,7 +44,7 @@ pub enum ContainerFault {
     /// It has no sections.
     #[error("the ELF has no section headers")]
     NoSections,
-    /// Its section headers have another size than ELF64's.
+    /// Its section headers are too small, or of another size than is written.
     #[error("section headers of {0} bytes, ELF64 has 64")]
     EntrySize(u16),
     /// The section header table is not all there.
@@ -127,6 +126,8 @@ pub struct Elf64<'a> {
     pub machine: u16,
     /// Its sections, the empty first one included.
     pub headers: Vec<Header>,
+    /// From one header to the next, 64 bytes unless a reader is to be surprised.
+    pub(super) entry_size: u16,
     /// Index of the section name table.
     pub(super) names_index: usize,
     names: &'a [u8],
@@ -155,7 +156,7 @@ impl<'a> Elf64<'a> {
             return Err(ContainerFault::NoSections);
         }
         let entry_size = half(0x3a)?;
-        if u64::from(entry_size) != SECTION_HEADER {
+        if u64::from(entry_size) < SECTION_HEADER {
             return Err(ContainerFault::EntrySize(entry_size));
         }
         let first = (part(bytes, table, SECTION_HEADER).and_then(Header::read))
@@ -168,12 +169,15 @@ impl<'a> Elf64<'a> {
             SHN_XINDEX => first.link,
             index => index.into(),
         };
-        let size = count.checked_mul(SECTION_HEADER);
-        let headers = size
-            .and_then(|size| part(bytes, table, size))
-            .ok_or(ContainerFault::Table)?;
-        let headers: Vec<_> = (headers.as_chunks::<64>().0.iter())
-            .filter_map(|header| Header::read(header))
+        let stride = u64::from(entry_size);
+        let place = |index: u64| table.checked_add(index.checked_mul(stride)?);
+        if let Some(last) = count.checked_sub(1) {
+            place(last)
+                .and_then(|last| part(bytes, last, SECTION_HEADER))
+                .ok_or(ContainerFault::Table)?;
+        }
+        let headers: Vec<_> = (0..count)
+            .map_while(|index| Header::read(part(bytes, place(index)?, SECTION_HEADER)?))
             .collect();
         if names_index == 0 {
             return Err(ContainerFault::NoNames);
@@ -187,6 +191,7 @@ impl<'a> Elf64<'a> {
             file_type: half(0x10)?,
             machine: half(0x12)?,
             headers,
+            entry_size,
             names_index,
             names,
         })
@@ -236,21 +241,14 @@ impl<'a> Elf64<'a> {
         let Some(index) = self.named(arch).next() else {
             return Ok(None);
         };
-        let data = self.headers.get(index).and_then(|header| self.data(header));
+        let data = self
+            .headers
+            .get(index)
+            .and_then(|header| match header.kind {
+                SHT_NOBITS => Some(Default::default()),
+                _ => part(self.bytes, header.offset, header.size),
+            });
         data.map(Some).ok_or(ContainerFault::PastEnd(index))
-    }
-
-    /// What ROCR takes for the section of `arch`, or with `None` for any AIE section: the first
-    /// that has room for a header and begins with the magic.
-    #[must_use]
-    pub fn aie_section(&self, arch: Option<Arch>) -> Option<&'a [u8]> {
-        self.headers.iter().find_map(|header| {
-            let data = part(self.bytes, header.offset, header.size)?;
-            let is_aie = data.len() >= usize::try_from(HEADER_SIZE).unwrap_or(usize::MAX)
-                && u32_at(data, 0) == Some(MAGIC);
-            let is_meant = arch.is_none_or(|arch| self.is_named(header, arch.name()));
-            (is_aie && is_meant).then_some(data)
-        })
     }
 
     /// How many program headers there are, and where.

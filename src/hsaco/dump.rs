@@ -92,7 +92,7 @@ impl Dump {
         let mut dump = Self {
             error: file.as_ref().err().map(ContainerFault::to_string),
             sections: Vec::new(),
-            verdicts: verdicts(file.as_ref(), agents),
+            verdicts: verdicts(bytes, agents),
             notes: Vec::new(),
         };
         if let Ok(elf) = file {

@@ -9,7 +9,9 @@ use std::io::{self, Write};
 
 use super::Arch;
 use super::bytes::size_of;
-use super::container::{ContainerFault, Elf64, FILE_HEADER, Header, SHT_PROGBITS, SHT_STRTAB};
+use super::container::{
+    ContainerFault, Elf64, FILE_HEADER, Header, SECTION_HEADER, SHT_PROGBITS, SHT_STRTAB,
+};
 use super::layout::Layout;
 use super::section::SectionImage;
 
@@ -86,6 +88,9 @@ impl<'a> Container<'a> {
         section: &'a SectionImage<'a>,
     ) -> Result<Self, EditFault> {
         let elf = Elf64::parse(existing)?;
+        if u64::from(elf.entry_size) != SECTION_HEADER {
+            return Err(ContainerFault::EntrySize(elf.entry_size).into());
+        }
         let named: Vec<_> = elf.named(arch).collect();
         if named.len() > 1 {
             return Err(EditFault::Several {

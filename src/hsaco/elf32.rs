@@ -119,6 +119,9 @@ pub enum ElfFault {
     /// No group has control code.
     #[error("no dispatchable kernels")]
     NoKernels,
+    /// Two groups with control code have one name.
+    #[error("two kernels are named {0}")]
+    DuplicateKernel(String),
     /// Sections lie over each other, so that reading them all takes more than the file's size.
     #[error("sections overlap")]
     Overlap,

@@ -58,7 +58,7 @@ impl Kernel<'_> {
 /// A full ELF that ROCR loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FullElf<'a> {
-    /// Its kernels, sorted by name; of several with one name the first in the file.
+    /// Its kernels, sorted by name.
     pub kernels: Vec<Kernel<'a>>,
     /// `EI_ABIVERSION`.
     pub abi_version: u8,
@@ -95,7 +95,11 @@ impl<'a> FullElf<'a> {
             return Err(ElfFault::NoKernels);
         }
         kernels.sort_by(|one, other| one.name.cmp(&other.name));
-        kernels.dedup_by(|later, first| later.name == first.name);
+        for (kernel, next) in kernels.iter().zip(kernels.iter().skip(1)) {
+            if kernel.name == next.name {
+                return Err(ElfFault::DuplicateKernel(kernel.name().into_owned()));
+            }
+        }
         Ok(Self {
             kernels,
             abi_version: identity.abi_version,

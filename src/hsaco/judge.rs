@@ -78,6 +78,9 @@ pub enum Refusal {
         /// 16 bytes for each argument.
         needed: u32,
     },
+    /// A PDI without bytes.
+    #[error("its PDI in the full ELF has 0 bytes")]
+    EmptyPdi,
     /// Nothing in the control code loads a PDI.
     #[error("has no PDI patch site in its control code")]
     NoPdiSite,
@@ -157,6 +160,9 @@ impl<'a> Loader<'a> {
         }
         if found.pdis.is_empty() {
             return Err(Refusal::NoPdiSite);
+        }
+        if found.pdis.iter().any(|site| site.image.is_empty()) {
+            return Err(Refusal::EmptyPdi);
         }
         let mut variables: Vec<_> = (found.variables.iter())
             .map(|site| Variable {

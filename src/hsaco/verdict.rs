@@ -3,16 +3,15 @@
 //! The packer, the dumper and ROCR's loader apply different rules to the same file; here each of
 //! them is asked. The loader is asked for each agent, since it takes only that agent's section.
 
-use std::collections::HashSet;
-
 use serde::Serialize;
 
+use super::Arch;
 use super::bytes::size_of;
-use super::container::{ContainerFault, Elf64};
-use super::full_elf;
+use super::container::Elf64;
 use super::judge::{Candidate, Loader};
-use super::section::{Section, SectionKernel};
-use super::{Arch, KernelKind};
+use super::packers;
+use super::rocr_elf::{Unseen, aie_sections};
+use super::section::Section;
 
 pub use super::judge::{Agent, Refusal, Variable};
 
@@ -33,6 +32,9 @@ pub enum Reader {
 /// What `hsa_executable_load_agent_code_object` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Status {
+    /// `HSA_STATUS_ERROR`
+    #[serde(rename = "0x1000")]
+    Error,
     /// `HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS`
     #[serde(rename = "0x100D")]
     IncompatibleArguments,
@@ -46,6 +48,7 @@ impl Status {
     #[must_use]
     pub const fn code(self) -> u32 {
         match self {
+            Self::Error => 0x1000,
             Self::IncompatibleArguments => 0x100d,
             Self::InvalidCodeObject => 0x1010,
         }
@@ -95,6 +98,12 @@ pub struct Judgement {
 }
 
 impl Judgement {
+    /// Whether the reader takes the file.
+    #[must_use]
+    pub const fn is_acceptance(&self) -> bool {
+        matches!(self.verdict, Verdict::Accepts { .. })
+    }
+
     /// Whether the reader refuses the file.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
@@ -148,10 +157,12 @@ impl std::fmt::Display for Judgement {
 
 /// Asks every reader, and ROCR for each of `agents`.
 #[must_use]
-pub fn verdicts(file: Result<&Elf64<'_>, &ContainerFault>, agents: &[Agent]) -> Vec<Judgement> {
+pub fn verdicts(bytes: &[u8], agents: &[Agent]) -> Vec<Judgement> {
+    let file = Elf64::parse(bytes);
+    let file = file.as_ref();
     let packers = [Reader::Packer, Reader::NewestPacker].map(|reader| Judgement {
         reader,
-        verdict: file.map_or_else(|_| no_kernels(), |elf| packer(elf, reader)),
+        verdict: packers::verdict(bytes, file, reader),
     });
     let dumper = Judgement {
         reader: Reader::Dumper,
@@ -159,24 +170,18 @@ pub fn verdicts(file: Result<&Elf64<'_>, &ContainerFault>, agents: &[Agent]) -> 
     };
     let loaders = agents.iter().map(|agent| Judgement {
         reader: Reader::Rocr(*agent),
-        verdict: file.map_or_else(|_| other_loader(), |elf| rocr(elf, *agent)),
+        verdict: rocr(bytes, *agent),
     });
     packers.into_iter().chain([dumper]).chain(loaders).collect()
 }
 
-fn no_kernels() -> Verdict {
+fn other_loader(reason: &str) -> Verdict {
     Verdict::NotConcerned {
-        reason: "there are no kernels that it could have been given".into(),
+        reason: format!("{reason}, so the file goes to the GPU loader"),
     }
 }
 
-fn other_loader() -> Verdict {
-    Verdict::NotConcerned {
-        reason: "the file has no AIE section, so it goes to the GPU loader".into(),
-    }
-}
-
-const fn refuses(reason: String) -> Verdict {
+pub(super) const fn refuses(reason: String) -> Verdict {
     Verdict::Refuses {
         status: None,
         kernel: None,
@@ -185,13 +190,13 @@ const fn refuses(reason: String) -> Verdict {
     }
 }
 
-fn accepts() -> Verdict {
+pub(super) fn accepts() -> Verdict {
     Verdict::Accepts {
         variables: Vec::new(),
     }
 }
 
-fn text(name: &[u8]) -> String {
+pub(super) fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
@@ -215,93 +220,48 @@ fn dumper(elf: &Elf64<'_>) -> Verdict {
     }
 }
 
-/// What a packer would say to the kernels that are in the file.
-fn packer(elf: &Elf64<'_>, reader: Reader) -> Verdict {
-    let sections = Arch::ALL.iter().filter_map(|arch| elf.section(*arch).ok()?);
-    let mut is_any = false;
-    for data in sections {
-        let Ok(kernels) = Section::parse(data).and_then(|section| section.check_as_dumper()) else {
-            continue;
-        };
-        is_any |= !kernels.is_empty();
-        let mut seen = HashSet::new();
-        if let Some(kernel) = kernels.iter().find(|kernel| !seen.insert(kernel.name)) {
-            return refuses(format!("duplicate kernel name(s): {}", text(kernel.name)));
+/// The section that ROCR takes for an agent, or what it says instead.
+fn rocr_section(bytes: &[u8], arch: Arch) -> Result<&[u8], Verdict> {
+    let refused = |status, reason| Verdict::Refuses {
+        status,
+        kernel: None,
+        reason,
+        remedy: None,
+    };
+    let sections = aie_sections(bytes).map_err(|unseen| match unseen {
+        Unseen::Unreadable => other_loader("its ELF library cannot read it"),
+        Unseen::Fatal(what) => {
+            let reason = format!("its ELF library ends the process at {what}");
+            refused(None, reason)
         }
-        if reader == Reader::NewestPacker
-            && let Some((kernel, reason)) = newest_packer(&kernels, size_of(data))
-        {
-            return Verdict::Refuses {
-                status: None,
-                kernel: Some(kernel),
-                reason,
-                remedy: None,
-            };
-        }
+    })?;
+    if sections.is_empty() {
+        return Err(other_loader("there is no AIE section"));
     }
-    if is_any { accepts() } else { no_kernels() }
-}
-
-fn newest_packer(kernels: &[SectionKernel<'_>], size: u64) -> Option<(String, String)> {
-    let mut read = HashSet::new();
-    let mut budget = size;
-    for kernel in kernels {
-        let name = || text(kernel.name);
-        if kernel.entry.columns == 0 {
-            return Some((name(), "has num_cols 0".into()));
-        }
-        // All kernels of one full ELF have the same columns, or only the first agrees with it.
-        let key = (
-            kernel.insts.as_ptr(),
-            kernel.insts.len(),
-            kernel.entry.columns,
-        );
-        if kernel.kind != KernelKind::FullElf || !read.insert(key) {
-            continue;
-        }
-        // As in ROCR's verdict, only code that lies over itself can be more than there is.
-        budget = match budget.checked_sub(size_of(kernel.insts)) {
-            Some(budget) => budget,
-            None => return Some((name(), "sections overlap".into())),
-        };
-        match full_elf::outline(kernel.insts) {
-            Err(fault) => return Some((name(), fault.to_string())),
-            Ok(outline) if !outline.is_comdat => {
-                return Some((name(), "group is not a COMDAT group".into()));
-            }
-            Ok(outline) => {
-                if let Some(recorded) = outline.columns
-                    && recorded != kernel.entry.columns
-                {
-                    let given = kernel.entry.columns;
-                    return Some((
-                        name(),
-                        format!("declares {given} columns; its full ELF records {recorded}"),
-                    ));
-                }
+    for section in sections {
+        match section.name {
+            Some(name) if name == arch.name().as_bytes() => return Ok(section.data),
+            Some(_) => {}
+            None => {
+                let reason = "the name of an AIE section is not in the section-name table";
+                return Err(refused(Some(Status::Error), reason.into()));
             }
         }
     }
-    None
+    let reason = format!("the file has no section for {arch}");
+    Err(refused(Some(Status::IncompatibleArguments), reason))
 }
 
-fn rocr(elf: &Elf64<'_>, agent: Agent) -> Verdict {
-    if elf.aie_section(None).is_none() {
-        return other_loader();
-    }
+fn rocr(bytes: &[u8], agent: Agent) -> Verdict {
     let invalid = |kernel, reason, remedy| Verdict::Refuses {
         status: Some(Status::InvalidCodeObject),
         kernel,
         reason,
         remedy,
     };
-    let Some(data) = elf.aie_section(Some(agent.arch)) else {
-        return Verdict::Refuses {
-            status: Some(Status::IncompatibleArguments),
-            kernel: None,
-            reason: format!("the file has no section for {}", agent.arch),
-            remedy: None,
-        };
+    let data = match rocr_section(bytes, agent.arch) {
+        Ok(data) => data,
+        Err(verdict) => return verdict,
     };
     let mut kernels = match Section::parse(data).and_then(|section| section.check()) {
         Ok(kernels) => kernels,

@@ -232,7 +232,7 @@ fn agrees(json: &[u8], names: &[String]) -> Result<(), String> {
 fn hsaco(bytes: &[u8], arch: Arch, expected: &[String]) -> Result<(), String> {
     let elf = told(Elf64::parse(bytes))?;
     let agent = Agent::of(arch);
-    for judgement in verdicts(Ok(&elf), &[agent]) {
+    for judgement in verdicts(bytes, &[agent]) {
         let is_loader = judgement.reader == Reader::Rocr(agent);
         if is_loader && !matches!(judgement.verdict, Verdict::Accepts { .. }) {
             return Err(judgement.to_string());

@@ -194,7 +194,7 @@ pub fn judged(bytes: &[u8]) -> Vec<Judgement> {
 }
 
 pub fn judged_by(bytes: &[u8], agents: &[Agent]) -> Vec<Judgement> {
-    verdicts(Elf64::parse(bytes).as_ref(), agents)
+    verdicts(bytes, agents)
 }
 
 /// What one of them says.

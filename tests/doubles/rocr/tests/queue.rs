@@ -188,7 +188,11 @@ fn a_batch_of_streams_is_split_into_chains_that_the_buffer_holds() {
             }
             device.ring();
             chains += count.div_ceil(most) as u64;
-            assert_eq!(device.rocr.counters().chains, chains, "{arguments}, {count}");
+            assert_eq!(
+                device.rocr.counters().chains,
+                chains,
+                "{arguments}, {count}"
+            );
         }
     }
     // 53 of one without arguments; of two arguments, which are usual, 44.

@@ -89,10 +89,8 @@ fn access_is_what_was_granted_last() {
     mapped.grant(agent, 1);
     assert_eq!((mapped.access(agent), mapped.access(cpu)), (Ok(1), Ok(0)));
     // Both at once, and not the same.
-    let both = [(agent, 3), (cpu, 1)].map(|(agent, permissions)| AccessDescription {
-        permissions,
-        agent,
-    });
+    let both =
+        [(agent, 3), (cpu, 1)].map(|(agent, permissions)| AccessDescription { permissions, agent });
     let set = mapped.device.rocr.api.hsa_amd_vmem_set_access;
     assert_eq!(unsafe { set(mapped.address, PAGE, both.as_ptr(), 2) }, OK);
     assert_eq!((mapped.access(agent), mapped.access(cpu)), (Ok(3), Ok(1)));
@@ -100,7 +98,10 @@ fn access_is_what_was_granted_last() {
     let rocr = &mapped.device.rocr;
     let at = |offset: usize| mapped.address.wrapping_byte_add(offset);
     assert_eq!(access(rocr, at(PAGE - 1), agent), Ok(3));
-    assert_eq!(access(rocr, at(PAGE), agent), Err(Status::INVALID_ALLOCATION));
+    assert_eq!(
+        access(rocr, at(PAGE), agent),
+        Err(Status::INVALID_ALLOCATION)
+    );
     assert_eq!(access(rocr, at(PAGE), 9), Err(Status::INVALID_ALLOCATION));
     assert_eq!(mapped.access(9), Err(Status::INVALID_AGENT));
     mapped.end();
@@ -184,7 +185,10 @@ fn an_unmapped_range_stays_reserved() {
     let mut resident = 0u8;
     let found = unsafe { libc::mincore(mapped.address, PAGE, &mut resident) };
     assert_eq!(found, 0, "{}", std::io::Error::last_os_error());
-    assert_eq!(access(rocr, mapped.address, agents[1]), Err(Status::INVALID_ALLOCATION));
+    assert_eq!(
+        access(rocr, mapped.address, agents[1]),
+        Err(Status::INVALID_ALLOCATION)
+    );
     assert_eq!(rocr.map(mapped.address, PAGE, mapped.memory), OK);
     mapped.end();
 }
@@ -266,7 +270,11 @@ fn exported_memory_is_imported_as_the_same_memory() {
     let close = rocr.api.hsa_amd_portable_close_dmabuf;
     assert_eq!(unsafe { close(descriptor) }, OK);
     assert_eq!(unsafe { close(descriptor) }, Status::RESOURCE_FREE);
-    assert_eq!(export(imported), (Status::INVALID_ALLOCATION, -1), "never again");
+    assert_eq!(
+        export(imported),
+        (Status::INVALID_ALLOCATION, -1),
+        "never again"
+    );
     let other = rocr.reserve(PAGE);
     assert_eq!(rocr.map(other, PAGE, imported), OK);
     assert_eq!(rocr.grant(other, PAGE, &[mapped.device.cpu], 3), OK);
@@ -292,7 +300,8 @@ fn the_driver_of_the_array_pins_no_memory_of_the_programs() {
     let locked = unsafe { lock(own, PAGE, agent.as_ptr(), 1, &mut seen) };
     assert_eq!((locked, seen.is_null()), (Status::ERROR, true));
     let lock = api.hsa_amd_memory_lock_to_pool;
-    let locked = |pool| unsafe { lock(own, PAGE, agent.as_ptr(), 1, pool, 0, &mut ptr::null_mut()) };
+    let locked =
+        |pool| unsafe { lock(own, PAGE, agent.as_ptr(), 1, pool, 0, &mut ptr::null_mut()) };
     assert_eq!(locked(device.pools[0]), Status::INVALID_MEMORY_POOL);
     assert_eq!(locked(device.rocr.pools(device.cpu)[1]), Status::ERROR);
     let allow = api.hsa_amd_agents_allow_access;
@@ -305,8 +314,18 @@ fn the_driver_of_the_array_pins_no_memory_of_the_programs() {
     assert_eq!(exported, Status::INVALID_AGENT);
     let (mut size, mut at) = (0, ptr::null_mut());
     let (map, none) = (api.hsa_amd_interop_map_buffer, ptr::null_mut());
-    let mapped =
-        unsafe { map(1, agent.as_ptr(), 5, 0, &mut size, &mut at, none, ptr::null_mut()) };
+    let mapped = unsafe {
+        map(
+            1,
+            agent.as_ptr(),
+            5,
+            0,
+            &mut size,
+            &mut at,
+            none,
+            ptr::null_mut(),
+        )
+    };
     assert_eq!(mapped, Status::ERROR);
 }
 
@@ -333,8 +352,15 @@ fn what_is_known_of_pools_and_pointers() {
             status => Err(status),
         }
     };
-    assert_eq!((access(device.agent, own), access(device.cpu, own)), (Ok(1), Ok(1)));
-    assert_eq!(access(device.agent, cpu_pool), Ok(0), "the device cannot reach it");
+    assert_eq!(
+        (access(device.agent, own), access(device.cpu, own)),
+        (Ok(1), Ok(1))
+    );
+    assert_eq!(
+        access(device.agent, cpu_pool),
+        Ok(0),
+        "the device cannot reach it"
+    );
     assert_eq!(access(8, own), Err(Status::INVALID_AGENT));
     // What answers is the GPU's driver, which knows nothing of this memory.
     let memory = rocr.allocate(own, PAGE).unwrap();

@@ -63,7 +63,9 @@ fn numbers(device: &Device, first: u32, count: usize) -> *mut u32 {
 }
 
 fn read(memory: *const u32, count: usize) -> Vec<u32> {
-    (0..count).map(|i| unsafe { memory.add(i).read() }).collect()
+    (0..count)
+        .map(|i| unsafe { memory.add(i).read() })
+        .collect()
 }
 
 fn expected(first: u32, count: usize, of: impl Fn(u32) -> u32) -> Vec<u32> {
@@ -127,7 +129,10 @@ fn two_designs_alternate_in_one_batch_and_in_many() {
         let device = Device::new();
         let (add, mul) = (load(&device, add), load(&device, mul));
         for batch in [8, 2] {
-            let (from, to) = (numbers(&device, 0, 4 * ELEMENTS), numbers(&device, 9, 4 * ELEMENTS));
+            let (from, to) = (
+                numbers(&device, 0, 4 * ELEMENTS),
+                numbers(&device, 9, 4 * ELEMENTS),
+            );
             let own = numbers(&device, 0, 4 * ELEMENTS);
             for pair in 0..4 {
                 let [from, to, own] = [from, to, own].map(|p| unsafe { p.add(pair * ELEMENTS) });
@@ -183,7 +188,10 @@ fn what_ran_before_a_device_error_is_retired() {
     let [offset, size] = [4, 8].map(|field| get(&broken, section + 48 + field) as usize);
     broken[section + offset..section + offset + size].fill(0xff);
     let (good, bad) = (load(&device, &CODES.add), load(&device, &broken));
-    let (from, to) = (numbers(&device, 0, 64 * ELEMENTS), numbers(&device, 0, 64 * ELEMENTS));
+    let (from, to) = (
+        numbers(&device, 0, 64 * ELEMENTS),
+        numbers(&device, 0, 64 * ELEMENTS),
+    );
     for packet in 0..64 {
         let [from, to] = [from, to].map(|p| unsafe { p.add(packet * ELEMENTS) });
         put(&device, if packet == 63 { bad } else { good }, &[from, to]);
@@ -192,8 +200,14 @@ fn what_ran_before_a_device_error_is_retired() {
     assert_eq!(device.errors(), [Status::ERROR]);
     let done = device.read_index() as usize;
     assert_eq!(-device.rocr.load(device.signal), done as i64);
-    assert!((44..64).contains(&done), "the first chain, at least: {done}");
-    assert_eq!(read(to, done * ELEMENTS), expected(0, done * ELEMENTS, |n| n + 1));
+    assert!(
+        (44..64).contains(&done),
+        "the first chain, at least: {done}"
+    );
+    assert_eq!(
+        read(to, done * ELEMENTS),
+        expected(0, done * ELEMENTS, |n| n + 1)
+    );
     let last = unsafe { to.add(63 * ELEMENTS) };
     assert_eq!(read(last, ELEMENTS), expected(63 * 1024, ELEMENTS, |n| n));
 }

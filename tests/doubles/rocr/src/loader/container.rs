@@ -69,8 +69,11 @@ pub fn aie_sections(file: &[u8]) -> Result<Vec<AieSection<'_>>, Refusal> {
         };
         if Bytes(data).u32(0) == Some(MAGIC) {
             let table = headers.get(names);
-            let table = table.filter(|table| table.is_readable(bytes) && table.kind != NULL);
             let inside = table.filter(|table| u64::from(header.name) < table.size);
+            if inside.is_some_and(|table| table.kind == NOBITS) {
+                return Err(dies("names without bytes"));
+            }
+            let inside = inside.filter(|table| table.is_readable(bytes));
             // The end of the name is not looked for in the table.
             let name = inside.map(|table| {
                 let start = table.offset.saturating_add(u64::from(header.name));
@@ -87,14 +90,27 @@ fn headers(file: Bytes<'_>) -> Option<(usize, Vec<Header>)> {
     if file.part(0, 7)? != b"\x7fELF\x02\x01\x01" {
         return None;
     }
-    let (programs, table) = (file.u64(0x20)?, file.u64(0x28)?);
     let (count, names) = (file.u16(0x3c)?, file.u16(0x3e)?);
+    let table = file.u64(0x28)?;
     file.part(table, 64 * u64::from(count))?;
-    if programs != 0 && programs >= file.0.len() as u64 || names >= count {
+    if names >= count || !has_programs(file, table)? {
         return None;
     }
     let headers: Option<Vec<_>> = (0..u64::from(count))
         .map(|index| Header::read(file, table + 64 * index))
         .collect();
     Some((usize::from(names), headers?))
+}
+
+/// Whether the library is content with the program headers: there are none, or none that fits into
+/// what is left of the file, or all do.
+fn has_programs(file: Bytes<'_>, sections: u64) -> Option<bool> {
+    let offset = file.u64(0x20)?;
+    let count = match file.u16(0x38)? {
+        0xffff => file.u32(sections + 44)?,
+        count => u32::from(count),
+    };
+    let rest = (file.0.len() as u64).saturating_sub(offset);
+    let fitting = rest / 56;
+    Some(offset == 0 || rest > 0 && (fitting == 0 || u64::from(count) <= fitting))
 }

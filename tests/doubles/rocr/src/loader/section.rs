@@ -46,7 +46,10 @@ impl<'a> Section<'a> {
         let mut others = Vec::new();
         for (name, bytes) in &sections {
             let name = name.as_ref().ok_or_else(|| {
-                Refusal::new(Status::ERROR, "the name of an AIE section is in no name table")
+                Refusal::new(
+                    Status::ERROR,
+                    "the name of an AIE section is in no name table",
+                )
             })?;
             if name == arch {
                 return Self::parse(bytes);
