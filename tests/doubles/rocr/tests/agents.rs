@@ -79,6 +79,24 @@ fn the_aie_agent_is_as_rocr_describes_it() {
 }
 
 #[test]
+fn the_aie_agent_has_a_products_name_and_a_short_uuid() {
+    for (name, product) in [("aie2", "RyzenAI-npu1"), ("aie2p", "RyzenAI-npu4")] {
+        let rocr = Rocr::with(&[("ROCR_DOUBLE_AGENT", name)]);
+        assert_eq!(rocr.init(), OK);
+        let agent = rocr.agents()[1];
+        // AMD's PRODUCT_NAME and UUID.
+        assert_eq!(text(&rocr, agent, 0xa009), product);
+        let mut uuid = [0xffu8; 21];
+        let to = uuid.as_mut_ptr().cast();
+        let status = unsafe { (rocr.api.hsa_agent_get_info)(agent, 0xa011, to) };
+        assert_eq!(status, OK);
+        let (written, rest) = uuid.split_at(7);
+        assert_eq!(written, b"AIE-XX\0");
+        assert!(rest.iter().all(|byte| *byte == 0xff), "{rest:?}");
+    }
+}
+
+#[test]
 fn an_unknown_attribute_is_zero_and_an_error() {
     let rocr = Rocr::with(&[]);
     rocr.init();
