@@ -158,7 +158,7 @@ const HEADER: usize = 52;
 fn one_doorbell_runs_a_ring_of_full_elfs_as_one_chain() {
     let scene = Scene::new();
     // A full ELF's command has two dwords.
-    assert!(64 < CHAIN / (HEADER + 4 * 2));
+    const { assert!(64 < CHAIN / (HEADER + 4 * 2)) };
     for _ in 0..64 {
         scene.device.publish(scene.packet());
     }

@@ -10,6 +10,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
@@ -47,8 +48,8 @@ impl Mapped {
         assert_eq!(granted, OK);
     }
 
-    fn words(&self) -> &mut [u32] {
-        unsafe { std::slice::from_raw_parts_mut(self.address.cast(), WORDS) }
+    fn words(&self) -> &[Cell<u32>] {
+        unsafe { std::slice::from_raw_parts(self.address.cast(), WORDS) }
     }
 
     fn unmap(&self) {
@@ -119,11 +120,11 @@ fn memory_keeps_its_contents_from_mapping_to_mapping() {
         mapped.grant(mapped.device.agent, 3);
         let before = mapped.words().iter().enumerate();
         assert!(before.into_iter().all(|(i, word)| match cycle {
-            0 => *word == 0,
-            _ => *word as usize == i + cycle - 1,
+            0 => word.get() == 0,
+            _ => word.get() as usize == i + cycle - 1,
         }));
-        for (i, word) in mapped.words().iter_mut().enumerate() {
-            *word = (i + cycle) as u32;
+        for (i, word) in mapped.words().iter().enumerate() {
+            word.set((i + cycle) as u32);
         }
         if cycle < 7 {
             mapped.unmap();
@@ -147,10 +148,10 @@ fn memory_is_mapped_at_two_places_and_seen_at_both() {
         let agents = [device.cpu, device.agent];
         assert_eq!(device.rocr.grant(address, PAGE, &agents, 3), OK);
     }
-    mapped.words()[5] = 42;
+    mapped.words()[5].set(42);
     assert_eq!(unsafe { other.cast::<u32>().add(5).read() }, 42);
     assert_eq!(device.rocr.unmap(other, PAGE), OK);
-    assert_eq!(mapped.words()[5], 42);
+    assert_eq!(mapped.words()[5].get(), 42);
     mapped.end();
 }
 
@@ -180,7 +181,7 @@ fn an_unmapped_range_stays_reserved() {
     let agents = [mapped.device.cpu, mapped.device.agent];
     let rocr = &mapped.device.rocr;
     assert_eq!(rocr.grant(mapped.address, PAGE, &agents, 3), OK);
-    mapped.words()[0] = 1;
+    mapped.words()[0].set(1);
     mapped.unmap();
     let mut resident = 0u8;
     let found = unsafe { libc::mincore(mapped.address, PAGE, &mut resident) };
@@ -249,7 +250,7 @@ fn exported_memory_is_imported_as_the_same_memory() {
     let mapped = Mapped::new();
     let rocr = &mapped.device.rocr;
     mapped.grant(mapped.device.cpu, 3);
-    mapped.words()[0] = 7;
+    mapped.words()[0].set(7);
     let export = |memory| {
         let mut descriptor = 0;
         let export = rocr.api.hsa_amd_vmem_export_shareable_handle;
@@ -281,7 +282,7 @@ fn exported_memory_is_imported_as_the_same_memory() {
     assert_eq!(unsafe { other.cast::<u32>().read() }, 7);
     assert_eq!(rocr.unmap(other, PAGE), OK);
     assert_eq!(rocr.release(imported), OK);
-    assert_eq!(mapped.words()[0], 7);
+    assert_eq!(mapped.words()[0].get(), 7);
     // A descriptor that is closed, and one of something else.
     assert_eq!(import(-1), (Status::INVALID_ARGUMENT, 0));
     assert_eq!(import(2), (Status::INCOMPATIBLE_ARGUMENTS, 0));
