@@ -332,6 +332,8 @@ fn what_rocr_would_refuse_is_refused_with_its_reason() {
     let (insts, pdi) = (data("copy_npu2/insts.bin"), data("copy_npu2/design.pdi"));
     let mut other_abi = Elf::copy_npu2();
     other_abi.0[8] = 1;
+    let mut empty_pdi = Elf::copy_npu2();
+    empty_pdi.put_header(".pdi.1", 0, 20, 0);
     let with = |change: fn(&mut Kernel<'_>)| {
         let mut kernel = Kernel::of_pdi("k", &insts, &pdi, 32, 8);
         change(&mut kernel);
@@ -389,6 +391,11 @@ fn what_rocr_would_refuse_is_refused_with_its_reason() {
             Arch::Aie2p,
             Kernel::of_elf(&other_abi.0, 0, None).unwrap(),
             "unexpected patch scheme for PDI symbol",
+        ),
+        (
+            Arch::Aie2p,
+            Kernel::of_elf(&empty_pdi.0, 0, None).unwrap(),
+            "its PDI in the full ELF has 0 bytes",
         ),
     ] {
         let error = section(arch, &kernels, Unloadable::Refuse).unwrap_err();
