@@ -40,6 +40,7 @@ pub fn signature(
                 columns: Option<u32>,
                 line: u32,
                 link_files: &'a [String],
+                core_elfs: &'a [String],
                 #[serde(flatten)]
                 signature: &'a Signature,
             }
@@ -50,6 +51,7 @@ pub fn signature(
                 columns: device.map(|device| device.columns),
                 line: kernel.line,
                 link_files: &understood.module.link_files,
+                core_elfs: &understood.module.core_elfs,
                 signature: &kernel.signature,
             })?;
         } else {

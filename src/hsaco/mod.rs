@@ -12,11 +12,13 @@
 //! | [`container`] | the ELF64 around it: read, made, edited |
 //! | [`full_elf`] | the ELF32 of a `FullElf` kernel, over [`elf32`] |
 //! | [`xclbin`], [`pdi`], [`insts`] | what kernels are packed from |
+//! | [`core_elf`] | the code of one core, which a PDI holds |
 //! | [`spec`], [`pack`] | aie-hsaco's command line, and what it does |
 //! | [`dump`], [`verdict`] | what is in a file, and who would refuse it |
 
 mod bytes;
 pub mod container;
+pub mod core_elf;
 pub mod dump;
 mod edit;
 pub mod elf32;

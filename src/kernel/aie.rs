@@ -42,6 +42,34 @@ pub(super) fn without_dialect(name: &str) -> Option<&str> {
     matches!(dialect, "aie" | "aiex" | "AIE" | "AIEX").then_some(rest)
 }
 
+/// Whether the `aie.core` at `at` has code of its own: anything besides `aie.end`.
+pub(super) fn has_code(tokens: &Tokens<'_>, at: usize, generic: bool) -> bool {
+    let region = match generic {
+        true => Generic::read(tokens, at).regions.first().copied(),
+        false => {
+            let open = tokens.after(at + 1);
+            tokens
+                .is(open, b'{')
+                .then(|| (open + 1, tokens.close(open)))
+        }
+    };
+    let Some((mut next, end)) = region else {
+        return false;
+    };
+    while next < end {
+        next = tokens.after_location(next);
+        let name = match tokens.kind(next) {
+            Kind::Word | Kind::Text => tokens.text(next).trim_matches('"'),
+            _ => "aie.end",
+        };
+        if next < end && !matches!(name, "aie.end" | "AIE.end") {
+            return true;
+        }
+        next += 1;
+    }
+    false
+}
+
 impl Flows {
     /// Reads the flows that the operations directly in a device's region define.
     pub(super) fn read(tokens: &Tokens<'_>, (mut at, end): (usize, usize)) -> Self {

@@ -1,41 +1,93 @@
-//! The object files that a kernel names: `link_with`, `link_files`, `link_merge_files` and
-//! `elf_file`, on whatever operation they stand.
+//! The files that a kernel names: objects by `link_with`, `link_files` and `link_merge_files`, whole
+//! programs of cores by `elf_file`, on whatever operation they stand.
+
+use std::collections::HashMap;
 
 use super::lexer::lex;
 use super::tokens::{Kind, Tokens};
 
-/// Whether the token at `index` is the key of such an attribute.
-fn is_key(tokens: &Tokens<'_>, index: usize) -> bool {
+/// What an attribute names files for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// To be linked into a core's code.
+    Object,
+    /// To be loaded as a core's code.
+    CoreElf,
+}
+
+/// What the attribute whose key is at `index` names files for, if it names any.
+pub(super) fn link(tokens: &Tokens<'_>, index: usize) -> Option<Link> {
+    if !tokens.is(index + 1, b'=') {
+        return None;
+    }
     let key = match tokens.kind(index) {
         Kind::Word => tokens.text(index).to_owned(),
         Kind::Text => unescape(tokens.text(index)),
-        _ => return false,
+        _ => return None,
     };
-    matches!(
-        &*key,
-        "link_with" | "link_files" | "link_merge_files" | "elf_file"
-    )
+    match &*key {
+        "link_with" | "link_files" | "link_merge_files" => Some(Link::Object),
+        "elf_file" => Some(Link::CoreElf),
+        _ => None,
+    }
 }
 
-/// Adds the files that the attribute at `index` names, if it is one that names files.
-pub(super) fn collect(tokens: &Tokens<'_>, index: usize, files: &mut Vec<String>) {
-    if !tokens.is(index + 1, b'=') || !is_key(tokens, index) {
-        return;
-    }
+/// The tokens of the value of the attribute whose key is at `index`.
+fn values(tokens: &Tokens<'_>, index: usize) -> std::ops::Range<usize> {
     let value = index + 2;
-    let values = if tokens.is(value, b'[') {
-        value + 1..tokens.close(value)
-    } else {
-        value..value + 1
+    match tokens.is(value, b'[') {
+        true => value + 1..tokens.close(value),
+        false => value..value + 1,
+    }
+}
+
+/// The files that the attribute whose key is at `index` names.
+pub(super) fn names<'t>(
+    tokens: &'t Tokens<'_>,
+    index: usize,
+) -> impl Iterator<Item = String> + use<'t> {
+    values(tokens, index).filter_map(|value| match tokens.kind(value) {
+        Kind::Text => Some(unescape(tokens.text(value))),
+        // An alias, which stands for a file that is not looked up: no file is called so.
+        Kind::Hash => Some(tokens.text(value).to_owned()),
+        _ => None,
+    })
+}
+
+/// The text with other names for the files in `renamed`. Its lines stay as they are.
+#[must_use]
+pub fn rename_files(text: &str, renamed: &HashMap<String, String>) -> String {
+    let Ok(tokens) = lex(text) else {
+        return text.to_owned();
     };
-    for value in values {
-        match tokens.kind(value) {
-            Kind::Text => files.push(unescape(tokens.text(value))),
-            // An alias, which stands for a file that is not looked up: no file is called so.
-            Kind::Hash => files.push(tokens.text(value).to_owned()),
-            _ => {}
+    let mut result = String::with_capacity(text.len());
+    let mut done = 0;
+    let keys = (0..tokens.len()).filter(|index| link(&tokens, *index).is_some());
+    for value in keys.flat_map(|index| values(&tokens, index)) {
+        let is_text = tokens.kind(value) == Kind::Text;
+        let new = is_text.then(|| renamed.get(&unescape(tokens.text(value))));
+        if let Some(new) = new.flatten() {
+            let token = tokens.get(value);
+            result.push_str(tokens.slice(done, token.start));
+            result.push_str(&literal(new));
+            done = token.end;
         }
     }
+    result.push_str(text.get(done as usize..).unwrap_or_default());
+    result
+}
+
+/// A string literal with this content.
+fn literal(content: &str) -> String {
+    let mut literal = String::from("\"");
+    for byte in content.bytes() {
+        match byte {
+            b' '..=b'~' if !b"\"\\".contains(&byte) => literal.push(char::from(byte)),
+            _ => literal.push_str(&format!("\\{byte:02X}")),
+        }
+    }
+    literal.push('"');
+    literal
 }
 
 /// The string literals of a text, unescaped; none if it can't be cut into tokens.
@@ -93,11 +145,9 @@ mod tests {
 
     fn files(text: &str) -> Vec<String> {
         let tokens = lex(text).unwrap();
-        let mut files = Vec::new();
-        for index in 0..tokens.len() {
-            collect(&tokens, index, &mut files);
-        }
-        files
+        let keys = (0..tokens.len()).filter(|index| link(&tokens, *index).is_some());
+        keys.flat_map(|index| names(&tokens, index).collect::<Vec<_>>())
+            .collect()
     }
 
     #[test]
@@ -125,6 +175,24 @@ mod tests {
     fn comments_strings_and_other_attributes_do_not_count() {
         let text = "// link_with = \"a.o\"\nm {x = \"link_with = b.o\", link_with_mode = \"merge\", link_with = 3}";
         assert_eq!(files(text), [""; 0]);
+    }
+
+    /// mlir-opt prints `"a\22b"` for a string with a quote, and `\C3\A9` for é.
+    #[test]
+    fn files_get_other_names_and_nothing_else_does() {
+        let renamed = [("/a/x.o", "x.o"), ("/b/é\"", "é\"")];
+        let renamed = renamed.map(|(old, new)| (old.to_owned(), new.to_owned()));
+        assert_eq!(
+            rename_files(
+                "// elf_file = \"/a/x.o\"\n\
+                 c {elf_file = \"/a/x\\2Eo\", note = \"/a/x.o\"}\n\
+                 d {link_files = [\"y.o\", \"/a/x.o\", \"/b/é\\22\"]} // \"/a/x.o\"\n",
+                &renamed.into()
+            ),
+            "// elf_file = \"/a/x.o\"\n\
+             c {elf_file = \"x.o\", note = \"/a/x.o\"}\n\
+             d {link_files = [\"y.o\", \"x.o\", \"\\C3\\A9\\22\"]} // \"/a/x.o\"\n"
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub mod types;
 
 use canonical::Canonical;
 pub use error::{ArgumentError, Position, ScanError, SelectError, TargetError, Unlaunchable};
-pub use links::strings;
+pub use links::{rename_files, strings};
 pub use rename::rename;
 pub use target::{Device, ParseTargetError, Target};
 
@@ -65,6 +65,10 @@ pub struct Module {
     pub defined: Vec<String>,
     /// Object files that the kernel is linked with, as written: sorted, each once.
     pub link_files: Vec<String>,
+    /// ELFs that cores name as their code (`elf_file`), as written: sorted, each once.
+    pub core_elfs: Vec<String>,
+    /// The line of the first core whose code is in the MLIR.
+    pub core_code: Option<u32>,
     /// The devices of the AIE level, in the file's order.
     pub devices: Vec<DeviceOp>,
     /// Those that would be kernels but can't be launched.

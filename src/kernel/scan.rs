@@ -6,8 +6,9 @@ use super::aie::{self, Flows};
 use super::error::{Position, ScanError};
 use super::header::{self, Function, Generic};
 use super::lexer::lex;
+use super::links::{self, Link};
 use super::tokens::{Kind, Tokens};
-use super::{Device, DeviceOp, Kernel, Level, Module, Refused, full_name, links};
+use super::{Device, DeviceOp, Kernel, Level, Module, Refused, full_name};
 
 /// Reads bytes as tokens of a module.
 pub(super) fn tokens(bytes: &[u8]) -> Result<Tokens<'_>, ScanError> {
@@ -28,6 +29,8 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
             level,
             kernels: Vec::new(),
             link_files: survey.link_files,
+            core_elfs: survey.core_elfs,
+            core_code: None,
             devices: Vec::new(),
             defined: Vec::new(),
             refused: Vec::new(),
@@ -36,8 +39,14 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
     };
     scanner.module_region();
     let mut module = scanner.module;
-    module.link_files.sort_unstable();
-    module.link_files.dedup();
+    module.core_code = survey.core_code.map(|at| {
+        let offset = tokens.get(at).start as usize;
+        Position::of(tokens.text, offset).line
+    });
+    for files in [&mut module.link_files, &mut module.core_elfs] {
+        files.sort_unstable();
+        files.dedup();
+    }
     module
 }
 
@@ -88,6 +97,9 @@ struct Survey<'s> {
     level: Level,
     triton: bool,
     link_files: Vec<String>,
+    core_elfs: Vec<String>,
+    /// The first `aie.core` with code.
+    core_code: Option<usize>,
     /// The first token of the value of each `#alias` and `!alias`.
     aliases: HashMap<&'s str, usize>,
 }
@@ -98,6 +110,8 @@ impl<'s> Survey<'s> {
             level: Level::Linalg,
             triton: false,
             link_files: Vec::new(),
+            core_elfs: Vec::new(),
+            core_code: None,
             aliases: HashMap::new(),
         };
         let mut next = 0;
@@ -117,10 +131,14 @@ impl<'s> Survey<'s> {
 
     fn word(&mut self, tokens: &Tokens<'_>, at: usize) {
         if tokens.is(at + 1, b'=') {
-            links::collect(tokens, at, &mut self.link_files);
+            match links::link(tokens, at) {
+                Some(Link::Object) => self.link_files.extend(links::names(tokens, at)),
+                Some(Link::CoreElf) => self.core_elfs.extend(links::names(tokens, at)),
+                None => {}
+            }
             return;
         }
-        let Some((name, _)) = aie::operation(tokens, at) else {
+        let Some((name, generic)) = aie::operation(tokens, at) else {
             return;
         };
         if !name.starts_with(['a', 'A', 't']) {
@@ -130,6 +148,12 @@ impl<'s> Survey<'s> {
             "aie.device" | "AIE.device" => Level::Aie,
             "tt.func" => {
                 self.triton = true;
+                return;
+            }
+            "aie.core" | "AIE.core" => {
+                if self.core_code.is_none() && aie::has_code(tokens, at, generic) {
+                    self.core_code = Some(at);
+                }
                 return;
             }
             _ => match name.strip_prefix("air.") {

@@ -3,6 +3,8 @@
 //! Each becomes an input of a step by its content, under a relative name: what a tool finds in its
 //! directory is what the key knows, wherever the user's files are.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::KernelError;
+use crate::hsaco::core_elf::{self, CoreElfFault};
 use crate::kernel::canonical::Canonical;
 use crate::kernel::{Module, strings};
 use crate::step::npu::{self, OURS};
@@ -29,19 +32,33 @@ pub enum FileError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A name that leads out of the kernel's directory.
+    /// A name that leads out of the script's directory.
     #[error(
-        "{what} '{name}' leads out of {}: what the tools read must be in the file's own directory, \
-         or be given with --input",
+        "the included transform script '{name}' leads out of {}: what a script includes must be in \
+         its own directory",
         directory.display()
     )]
     Outside {
-        /// What it is.
-        what: &'static str,
         /// The name as written.
         name: String,
         /// The directory that it is relative to.
         directory: PathBuf,
+    },
+    /// A name that no file can have.
+    #[error("{what} '{name}' is no file's name")]
+    NoName {
+        /// What it is.
+        what: &'static str,
+        /// The name as written.
+        name: String,
+    },
+    /// What a core is to run can't be run by one.
+    #[error("the core ELF {}: {fault}", path.display())]
+    CoreElf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: CoreElfFault,
     },
     /// Two files for one name.
     #[error(
@@ -88,12 +105,10 @@ pub(super) struct Files {
 
 impl Files {
     fn add(&mut self, input: Input, path: PathBuf) -> Result<(), FileError> {
-        // A name can't be a file's and a directory's, either.
-        let meets = |it: &Input| {
-            let (one, other) = (Path::new(&*it.name), Path::new(&*input.name));
-            one.starts_with(other) || other.starts_with(one)
-        };
-        let known = self.inputs.iter().position(meets);
+        let known = self.inputs.iter();
+        let known = known
+            .map(|it| meet(&it.name, &input.name))
+            .position(|meets| meets);
         if let Some(first) = known.and_then(|index| self.paths.get(index)) {
             if *first == path {
                 return Ok(());
@@ -108,43 +123,94 @@ impl Files {
         self.paths.push(path);
         Ok(())
     }
+
+    /// The file name of a path, with a number before it if something else is called so.
+    fn unused(&self, role: &Role, path: &str) -> Result<String, FileError> {
+        let file = Path::new(path).file_name().and_then(OsStr::to_str);
+        let file = file.ok_or_else(|| FileError::NoName {
+            what: role.what,
+            name: path.to_owned(),
+        })?;
+        let is_free = |name: &String| {
+            let staged = format!("{}{name}", role.directory);
+            self.inputs.iter().all(|input| !meet(&input.name, &staged))
+        };
+        let numbered = (2..).map(|number| format!("{number}.{file}"));
+        let mut names = std::iter::once(file.to_owned()).chain(numbered);
+        Ok(names.find(is_free).unwrap_or_default())
+    }
 }
 
-/// What a kernel is linked with, and the inputs that the request names.
+/// Whether two names can't both be files': they are the same, or one is the other's directory.
+fn meet(one: &str, other: &str) -> bool {
+    let (one, other) = (Path::new(one), Path::new(other));
+    one.starts_with(other) || other.starts_with(one)
+}
+
+/// What a kernel is linked with, and the inputs that the request names; and other names for what
+/// the kernel names by a path that leads out of its directory. ELFs of cores get `core_elfs` before
+/// their names.
 pub(super) fn companions(
     kernel: &Path,
     module: &Module,
     inputs: &[PathBuf],
-) -> Result<Files, KernelError> {
+    core_elfs: &'static str,
+) -> Result<(Files, HashMap<String, String>), KernelError> {
     let mut files = Files::default();
     let directory = kernel.parent().unwrap_or(Path::new(""));
-    for name in &module.link_files {
+    let objects = module.link_files.iter().map(|name| (&OBJECT, name));
+    let core_elf = Role {
+        directory: core_elfs,
+        ..CORE_ELF
+    };
+    let core_elfs = module.core_elfs.iter().map(|name| (&core_elf, name));
+    let named: Vec<_> = objects.chain(core_elfs).collect();
+    for (role, name) in &named {
         if name.starts_with('#') {
-            return Err(FileError::Alias(name.clone()).into());
+            return Err(FileError::Alias((*name).clone()).into());
         }
-        add_relative(&mut files, "the link file", directory, name)?;
+        if let Some(inside) = inside(name) {
+            add(&mut files, role, inside, directory.join(name))?;
+        }
     }
     for path in inputs {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.into_owned();
-        add(&mut files, "the input", name, path.clone())?;
+        add(&mut files, &INPUT, name.into_owned(), path.clone())?;
     }
-    Ok(files)
+    let mut renamed = HashMap::new();
+    for (role, name) in named {
+        if inside(name).is_none() {
+            let new = files.unused(role, name)?;
+            add(&mut files, role, new.clone(), directory.join(name))?;
+            renamed.insert(name.clone(), new);
+        }
+    }
+    Ok((files, renamed))
 }
 
-fn add_relative(
-    files: &mut Files,
+/// What a file is to the tools.
+struct Role {
     what: &'static str,
-    directory: &Path,
-    name: &str,
-) -> Result<(), FileError> {
-    let relative = inside(name).ok_or_else(|| FileError::Outside {
-        what,
-        name: name.to_owned(),
-        directory: shown(directory),
-    })?;
-    add(files, what, relative, directory.join(name))
+    /// Where they look for it.
+    directory: &'static str,
+    /// What they would not check.
+    check: fn(&[u8]) -> Result<(), CoreElfFault>,
 }
+
+const OBJECT: Role = Role {
+    what: "the link file",
+    directory: "",
+    check: |_| Ok(()),
+};
+const CORE_ELF: Role = Role {
+    what: "the core ELF",
+    directory: "",
+    check: core_elf::check,
+};
+const INPUT: Role = Role {
+    what: "the input",
+    ..OBJECT
+};
 
 /// A directory as a message names it.
 fn shown(directory: &Path) -> PathBuf {
@@ -154,18 +220,16 @@ fn shown(directory: &Path) -> PathBuf {
     }
 }
 
-fn add(
-    files: &mut Files,
-    what: &'static str,
-    name: String,
-    path: PathBuf,
-) -> Result<(), FileError> {
+fn add(files: &mut Files, role: &Role, name: String, path: PathBuf) -> Result<(), FileError> {
     let first = name.split('/').next().unwrap_or_default();
     if name.is_empty() || [npu::SOURCE, OURS.trim_end_matches('/')].contains(&first) {
         return Err(FileError::Reserved { name, path });
     }
-    let bytes = read(what, &path)?;
-    files.add(Input::new(name, bytes), path)
+    let bytes = read(role.what, &path)?;
+    if let Err(fault) = (role.check)(&bytes) {
+        return Err(FileError::CoreElf { path, fault });
+    }
+    files.add(Input::new(format!("{}{name}", role.directory), bytes), path)
 }
 
 /// No object or script is anywhere near this size; what is larger is something else.
@@ -233,7 +297,6 @@ pub(super) fn transform(path: &Path) -> Result<Files, FileError> {
         let (_, text) = Module::read(&bytes).map_err(|error| refuse(error.to_string()))?;
         for included in strings(&text.text).filter(|text| text.ends_with(".mlir")) {
             let inside = inside(&included).ok_or_else(|| FileError::Outside {
-                what: "the included transform script",
                 name: included.clone(),
                 directory: shown(directory),
             })?;

@@ -3,6 +3,7 @@
 //! Each step is chained by the content of what the one before made, so that a change that leaves
 //! the AIR as it is does not compile again, and another runtime only packs.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::remembered::Planned;
 use super::request::settle_format;
 use super::{BuildError, BuiltKernel, KernelError, Prepared, Request, subject};
 use crate::hsaco::Arch;
-use crate::kernel::{Kernel, Level, Module, Target};
+use crate::kernel::{Kernel, Level, Module, Target, rename_files};
 use crate::launcher::{Artifact as LauncherArtifact, Compiled, Image, artifact_file_name};
 use crate::step::npu::{self, AIR, Lowering, Options, PackKernel, Packing, SOURCE};
 use crate::step::{Input, Keyed, Origin, Step};
@@ -70,7 +71,14 @@ pub(super) fn route(
         _ => Files::default(),
     };
     let stem = request.kernel.file_stem().unwrap_or("kernel".as_ref());
-    let source = Input::new(SOURCE, understood.text.text.as_bytes());
+    let core_elfs = npu::core_elf_directory(&tools);
+    let (companions, renamed) =
+        files::companions(&request.kernel, module, &request.npu.inputs, core_elfs)?;
+    let text = match renamed.is_empty() {
+        true => Cow::Borrowed(understood.text.text.as_str()),
+        false => Cow::Owned(rename_files(&understood.text.text, &renamed)),
+    };
+    let source = Input::new(SOURCE, text.as_bytes());
     let mut route = Box::new(Route {
         target,
         arch,
@@ -89,7 +97,7 @@ pub(super) fn route(
         grid,
         options: request.npu.options.clone(),
         arguments: request.npu.arguments.clone(),
-        companions: files::companions(&request.kernel, module, &request.npu.inputs)?,
+        companions,
         script,
         keep_intermediates: request.keep_intermediates,
         module: module.clone(),

@@ -27,7 +27,7 @@ const FILE: &str = "toolchain-memo";
 const HEADER: &str = concat!(
     "npu-build ",
     env!("CARGO_PKG_VERSION"),
-    " toolchain memo 7 "
+    " toolchain memo 8 "
 );
 /// A larger file is not a memo.
 const MAX_BYTES: u64 = 1 << 20;

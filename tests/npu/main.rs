@@ -15,6 +15,7 @@ mod builder;
 mod common;
 mod concurrency;
 mod configuration;
+mod core_elfs;
 mod diagnostics;
 mod failures;
 mod files;

@@ -111,6 +111,48 @@ fn a_hint_is_one_that_all_devices_give() {
     assert_eq!(hint("module { }"), None);
 }
 
+/// As mlir-aie's aie-opt prints them: in its own form, in the generic one, and with locations.
+#[test]
+fn cores_with_code_are_told_from_those_with_an_elf() {
+    let scan = |core: &str| {
+        let module = module(&format!(
+            "aie.device(npu1) {{\n  %t = aie.tile(0, 2)\n  {core}\n}}"
+        ));
+        (module.core_code, module.core_elfs)
+    };
+    let elf = || vec!["c.elf".to_owned()];
+    for (core, expected) in [
+        ("", (None, vec![])),
+        ("%c = aie.core(%t) { aie.end }", (None, vec![])),
+        (
+            "%c = aie.core(%t) { aie.end loc(#loc1) } loc(\"k\":1:2)",
+            (None, vec![]),
+        ),
+        (
+            "%c = aie.core(%t) {\n    aie.end\n  } {elf_file = \"c.elf\"}",
+            (None, elf()),
+        ),
+        (
+            "%c = \"aie.core\"(%t) <{elf_file = \"c.elf\"}> ({\n \"aie.end\"() : () -> ()\n }) : (index) -> index",
+            (None, elf()),
+        ),
+        (
+            "%c = aie.core(%t) { func.call @f() : () -> () aie.end }",
+            (Some(3), vec![]),
+        ),
+        (
+            "%c = AIE.core(%t) {\n ^bb0:\n cf.br ^bb0 }",
+            (Some(3), vec![]),
+        ),
+        (
+            "%c = \"aie.core\"(%t) ({\n \"scf.yield\"() : () -> () \"aie.end\"() : () -> () }) : (index) -> index",
+            (Some(3), vec![]),
+        ),
+    ] {
+        assert_eq!(scan(core), expected, "{core}");
+    }
+}
+
 #[test]
 fn link_files_are_sorted_and_each_once() {
     let text = "aie.device(npu1) { func.func private @k() attributes {link_with = \"z.o\"}\n\

@@ -10,7 +10,8 @@ use npu_runtime::{Kind as ParameterKind, Signature};
 
 use super::options::{STACK_SIZE, TILING_SIZES};
 use super::{
-    INTERMEDIATES, MOST_BUFFERS, OUT, Options, Refusal, SOURCE, arch, command, environment,
+    IN_INTERMEDIATES, INTERMEDIATES, MOST_BUFFERS, OUT, Options, Refusal, SOURCE, arch, command,
+    environment,
 };
 use crate::hsaco::Arch;
 use crate::kernel::{Device, Kernel, Level, Module, Target};
@@ -181,7 +182,53 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     if traces(request.extra) {
         return Err(Refusal::Trace);
     }
-    Ok(())
+    check_cores(request)
+}
+
+/// Where ELFs that cores name are looked for: the first dialect has aie-rt look in its directory for
+/// intermediates, later ones take the current one.
+#[must_use]
+pub fn core_elf_directory(tools: &AieTools) -> &'static str {
+    match &tools.aiecc.found {
+        Some(aiecc) if aiecc.dialect == Dialect::Generate => IN_INTERMEDIATES,
+        _ => "",
+    }
+}
+
+/// Options of aiecc that leave cores as they are.
+const UNCOMPILED: [&str; 2] = ["no-compile", "no-link"];
+
+/// Sees to it that each core runs what the MLIR says: its code, or the ELF that it names.
+fn check_cores(request: &Request<'_>) -> Result<(), Refusal> {
+    let module = request.module;
+    if let Some(line) = module.core_code {
+        let given = UNCOMPILED.into_iter().find(|option| gives(request, option));
+        if let Some(option) = given {
+            return Err(Refusal::Uncompiled { option, line });
+        }
+    }
+    let Some(elf) = module.core_elfs.first() else {
+        return Ok(());
+    };
+    if module.level != Level::Aie {
+        return Err(Refusal::CoreElfAboveAie(elf.clone()));
+    }
+    match (module.core_code, &request.tools.aiecc.found) {
+        (Some(line), Some(aiecc)) if aiecc.dialect == Dialect::Generate => {
+            Err(Refusal::SomeCoreElfs {
+                aiecc: aiecc.tool.path.display().to_string(),
+                line,
+                elf: elf.clone(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the user gives that option.
+fn gives(request: &Request<'_>, name: &str) -> bool {
+    let mut given = request.extra.iter().filter_map(|argument| option(argument));
+    given.any(|(given, _)| given == name)
 }
 
 /// Options that say where the tools and their files are: each would bring something into the build
@@ -552,7 +599,26 @@ fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, E
     }
     arguments.push(format!("--tmpdir={INTERMEDIATES}").into());
     arguments.push(peano(request.tools)?);
+    let requires = |option: &'static str, ours: &'static str| {
+        if aiecc.accepts(option) {
+            return Ok(());
+        }
+        Err(Refusal::NoOption {
+            aiecc: aiecc.tool.path.display().to_string(),
+            option,
+            ours,
+        })
+    };
     let is_first = aiecc.dialect == Dialect::Generate;
+    if is_first && !request.module.core_elfs.is_empty() {
+        // Without these it compiles the empty bodies of such cores in place of their ELFs.
+        for option in UNCOMPILED {
+            requires(option, "elf_file")?;
+            if !gives(request, option) {
+                arguments.push(format!("--{option}").into());
+            }
+        }
+    }
     let get = |name: &str, first: &str| match is_first {
         true => Argument::Text(format!("--{first}")),
         false => Argument::Text(format!("--get-{name}")),
@@ -578,16 +644,6 @@ fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, E
     }
     arguments.extend(xclbin_arguments(request));
     arguments.extend(selection(request));
-    let requires = |option: &'static str, ours: &'static str| {
-        if aiecc.accepts(option) {
-            return Ok(());
-        }
-        Err(Refusal::NoOption {
-            aiecc: aiecc.tool.path.display().to_string(),
-            option,
-            ours,
-        })
-    };
     if options.bf16_emulation == Some(true) {
         requires("bf16-emulation", "--option bf16-emulation")?;
         arguments.push("--bf16-emulation".into());

@@ -12,7 +12,7 @@ mod pack;
 
 use std::sync::Arc;
 
-pub use compile::{Compiled, Error as CompileError, Files, Request, compile};
+pub use compile::{Compiled, Error as CompileError, Files, Request, compile, core_elf_directory};
 pub use lower::{Lowering, SCRIPT, lower};
 pub use options::Options;
 pub use pack::{PackKernel, Packing, pack};
@@ -35,6 +35,8 @@ pub const OURS: &str = "npu-build/";
 const OUT: &str = "npu-build/out/";
 /// Where the tools keep intermediates.
 const INTERMEDIATES: &str = "npu-build/prj";
+/// The same as the start of a name.
+const IN_INTERMEDIATES: &str = "npu-build/prj/";
 /// Where the programs are that the tools find by `PATH`.
 const PATH: &str = "{work}/npu-build/bin:/usr/bin:/bin";
 
@@ -90,6 +92,37 @@ pub enum Refusal {
         option: &'static str,
         /// Ours that needs it.
         ours: &'static str,
+    },
+    /// An ELF for a core that aircc makes.
+    #[error(
+        "it names {0} with elf_file, which is for aie.core: aircc compiles the code of herds, and \
+         would not look at it; use link_with for functions that are compiled already"
+    )]
+    CoreElfAboveAie(String),
+    /// Cores of both kinds for an `aiecc` that compiles all of them or none.
+    #[error(
+        "line {line}: this core has code, and another one names {elf} with elf_file: {aiecc} \
+         compiles all cores or none, and would take something else for {elf}; give every core an \
+         elf_file, or install mlir-aie 1.4.0 or later"
+    )]
+    SomeCoreElfs {
+        /// The program.
+        aiecc: String,
+        /// The line of a core with code.
+        line: u32,
+        /// The ELF of another.
+        elf: String,
+    },
+    /// Cores that are not to be compiled.
+    #[error(
+        "line {line}: this core has code, and with --{option} it would be missing from what is \
+         made: leave --{option} out, or give every core an elf_file"
+    )]
+    Uncompiled {
+        /// The option.
+        option: &'static str,
+        /// The line of a core with code.
+        line: u32,
     },
     /// An option that has no meaning for this kernel.
     #[error("--option {option} can't be used: {reason}")]

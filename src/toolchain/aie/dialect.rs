@@ -54,12 +54,14 @@ pub struct Aiecc {
 }
 
 /// The options that not every release has.
-pub const AIECC_OPTIONS: [&str; 12] = [
+pub const AIECC_OPTIONS: [&str; 14] = [
     "bf16-emulation",
     "default-stack-size",
     "expand-load-pdis",
     "get",
+    "no-compile",
     "no-compile-host",
+    "no-link",
     "no-progress",
     "no-unified",
     "no-xbridge",

@@ -358,3 +358,82 @@ fn an_xclbin_is_extended_by_another_kernel() {
         )
         .fails(1, &["exceeds the allocated space"]);
 }
+
+/// `core.elf` for a core, in its place for intermediates, in each of the ways that a real aiecc of
+/// April 2026 was asked: its exit code, and whether the PDI has that ELF in it.
+#[test]
+fn a_core_gets_its_elf_where_a_real_one_does() {
+    let text = fs::read_to_string(real("core_elf").join("kernel.mlir")).unwrap();
+    let elf = fs::read(real("core_elf").join("core.elf")).unwrap();
+    let missing = text.replace("core.elf", "none.elf");
+    let with = |before: &str, core: &str| text.replace(before, &format!("{core}\n    {before}"));
+    let idle = with(
+        "%core = ",
+        "%t = aie.tile(0, 3)\n    %c = aie.core(%t) { aie.end }",
+    );
+    let busy = idle.replace("{ aie.end }", "{ %x = arith.constant 0 : index aie.end }");
+    let both = ["--no-compile", "--no-link"];
+    for (text, options, code, expected) in [
+        (&text, &both[..], 0, true),
+        (&text, &both[..1], 0, true),
+        (&text, &[], 0, false),
+        (&text, &both[1..], 1, false),
+        (&missing, &both, 1, false),
+        (&idle, &both, 0, true),
+        (&idle, &[], 0, false),
+        (&busy, &both, 0, true),
+        (&busy, &[], 0, false),
+    ] {
+        let made = |elf: &[u8]| {
+            let scene = Scene::new(1);
+            scene.file("kernel.mlir", text);
+            scene.file("prj/core.elf", elf);
+            let peano = format!("--peano={}", scene.tools.peano().display());
+            let asked = ["--no-xchesscc", "--tmpdir=prj", "--aie-generate-pdi"];
+            let asked = [
+                &asked[..],
+                &["--pdi-name=k.pdi", &peano, "kernel.mlir"],
+                options,
+            ];
+            let told = scene.run("aiecc", &asked.concat());
+            assert_eq!(told.0.status.code(), Some(code), "{options:?}: {told:?}");
+            assert!(code == 0 || told.stderr().contains("XAIE_INVALID_ELF"));
+            // What it compiled has gone where nobody asked for it.
+            assert_eq!(scene.has("core.elf"), code == 0 && !expected, "{options:?}");
+            fs::read(scene.work.join("k.pdi")).unwrap_or_default()
+        };
+        assert_eq!(
+            made(&elf) != made(b"other"),
+            expected,
+            "{options:?}: {text}"
+        );
+    }
+}
+
+/// From 1.4.0 it is taken as it is, from the current directory.
+#[test]
+fn a_core_gets_its_elf_in_later_dialects() {
+    for dialect in [2, 3] {
+        let made = |place: &str, code: i32| {
+            let scene = Scene::new(dialect);
+            fs::copy(
+                real("core_elf").join("kernel.mlir"),
+                scene.work.join("kernel.mlir"),
+            )
+            .unwrap();
+            scene.file(place, "an ELF");
+            let asked = [
+                "--tmpdir=prj",
+                "--get-pdi",
+                "--pdi-name=k.pdi",
+                "kernel.mlir",
+            ];
+            let asked = [&["--no-xchesscc"][..usize::from(dialect == 2)], &asked].concat();
+            let told = scene.run("aiecc", &asked);
+            assert_eq!(told.0.status.code(), Some(code), "{told:?}");
+            told
+        };
+        made("core.elf", 0);
+        made("prj/core.elf", 1).fails(1, &["XAIE_INVALID_ELF", "edge 'cdo_{0}' (key 'cored')"]);
+    }
+}

@@ -12,7 +12,7 @@ pub use sequence::{Target, stream};
 
 use std::ops::Range;
 
-use crate::mlir::Type;
+use crate::mlir::{Kind, Module, Type};
 use crate::stream::Generation;
 
 /// A tile: column and row.
@@ -111,6 +111,15 @@ pub struct Core {
     pub elf_file: Option<String>,
     /// The token that names it.
     pub token: usize,
+}
+
+impl Core {
+    /// Whether it does anything besides ending.
+    pub fn has_code(&self, module: &Module<'_>) -> bool {
+        let is_operation = |at: &usize| matches!(module.kind(*at), Kind::Word | Kind::Text);
+        let mut operations = self.body.clone().filter(is_operation);
+        operations.any(|at| module.text(at).trim_matches('"') != "aie.end")
+    }
 }
 
 /// A runtime sequence.

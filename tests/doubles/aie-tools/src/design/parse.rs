@@ -71,7 +71,13 @@ fn device(
                     .allocations
                     .push((name, tile.unwrap_or((0, 0)), sends));
             }
-            Some("core") => device.cores.push(core(&op, &tiles)),
+            Some("core") => {
+                let core = core(&op, &tiles);
+                if core.elf_file.is_some() && core.has_code(module) {
+                    return Err(wrong(op.at, BODY_AND_ELF.to_owned()));
+                }
+                device.cores.push(core);
+            }
             Some("runtime_sequence") => device.sequences.push(sequence(module, &op)),
             None if op.name == "func.func" => {
                 let links = op
@@ -101,6 +107,8 @@ fn device(
     }
     Ok(device)
 }
+
+const BODY_AND_ELF: &str = "'aie.core' op When `elf_file` attribute is specified, core body must be empty (consist of exactly one `aie.end` op).";
 
 /// The symbol between the part and the body, or the attribute.
 fn device_name<'s>(module: &Module<'s>, op: &Operation<'_, 's>) -> Option<&'s str> {

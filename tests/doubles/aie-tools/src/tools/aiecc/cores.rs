@@ -7,7 +7,7 @@ use super::{Compilation, Output};
 use crate::design::{Core, Device, Tile, commands};
 use crate::mlir::Module;
 use crate::pdi;
-use crate::run::{Result, failure, is_executable};
+use crate::run::{Exit, Result, failure, is_executable};
 use crate::stream::Generation;
 
 /// A device and its configuration: the PDI's path.
@@ -140,27 +140,64 @@ impl Compilation<'_> {
 
     /// What each core of a device runs.
     fn cores(&mut self, module: &Module<'_>, device: &Device) -> Result<Vec<(Tile, Vec<u8>)>> {
-        let mut code = Vec::new();
-        let compiled = device.cores.iter().any(|core| core.elf_file.is_none());
-        let skipped = self.asked.options.flag("no-compile");
-        let peano = if compiled && !skipped {
+        let first = self.asked.dialect == 1;
+        let option = |name: &str| self.asked.options.flag(name);
+        let (compiles, links) = (!option("no-compile"), !option("no-link"));
+        // The first dialect has no eye for ELFs that are there while it compiles, and none for cores
+        // that do nothing.
+        let is_compiled = |core: &Core| match (first, &core.elf_file) {
+            (true, None) => core.has_code(module),
+            (true, Some(_)) => true,
+            (false, elf) => elf.is_none(),
+        };
+        let any = device.cores.iter().any(is_compiled);
+        let peano = if any && compiles {
             Some(self.peano()?)
         } else {
             None
         };
+        let mut code = Vec::new();
         for core in &device.cores {
             let (column, row) = core.tile;
             let stem = format!("{}_core_{column}_{row}", device.name);
             self.progress("elfs_{0}.elf", &stem);
-            let elf = match (&core.elf_file, &peano) {
-                (Some(file), _) => self.resolve(file).and_then(|path| fs::read(path).ok()),
-                (None, Some(peano)) => Some(self.core(module, device, core, peano, &stem)?),
+            let elf = match (&core.elf_file, peano.as_ref().filter(|_| is_compiled(core))) {
+                (file, Some(peano)) => {
+                    let elf = self.core(module, device, core, peano, &stem)?;
+                    if !links {
+                        return Err(self.no_elf(&device.name));
+                    }
+                    if let Some(file) = file {
+                        // Where the linker is told to write, whatever is there.
+                        self.run.write(Path::new(file), &elf);
+                    }
+                    Some(elf)
+                }
+                (Some(file), None) => {
+                    // Joining an absolute name gives that name.
+                    let path = match first {
+                        true => self.tmpdir.join(file),
+                        false => PathBuf::from(file),
+                    };
+                    Some(fs::read(path).map_err(|_| self.no_elf(&device.name))?)
+                }
                 // `--no-compile`: the configuration comes without the code.
                 (None, None) => None,
             };
             code.extend(elf.map(|elf| (core.tile, elf)));
         }
         Ok(code)
+    }
+
+    /// aie-rt's words.
+    fn no_elf(&self, device: &str) -> Exit {
+        let words = "[AIE ERROR] XAie_LoadElfPartial():602: Unable to open elf file, 2: No such file or directory\nXAie_LoadElf failed with XAIE_INVALID_ELF";
+        match self.asked.dialect {
+            1 => failure(format!(
+                "{words}Error generating CDO files\nCompilation failed"
+            )),
+            _ => self.edge_failed("cdo_{0}", device, Some(words.to_owned())),
+        }
     }
 
     fn core(

@@ -93,16 +93,22 @@ fn tmpdir(asked: &Asked, input: &str) -> Result<PathBuf> {
     let tmpdir = asked.options.get("tmpdir").filter(|t| !t.is_empty());
     let tmpdir = tmpdir.map_or_else(|| PathBuf::from(format!("{name}.prj")), PathBuf::from);
     let tmpdir = std::path::absolute(&tmpdir).unwrap_or(tmpdir);
+    if tmpdir.is_dir() {
+        return Ok(tmpdir);
+    }
     let made = fs::DirBuilder::new()
-        .recursive(true)
+        .recursive(asked.dialect > 1)
         .mode(0o770)
         .create(&tmpdir);
     made.map_err(|error| {
-        failure(format!(
-            "Error: could not create directory {}: {}",
-            tmpdir.display(),
-            message(&error)
-        ))
+        failure(match asked.dialect {
+            1 => format!("Error creating temporary directory: {}", message(&error)),
+            _ => format!(
+                "Error: could not create directory {}: {}",
+                tmpdir.display(),
+                message(&error)
+            ),
+        })
     })?;
     Ok(tmpdir)
 }
