@@ -90,6 +90,27 @@ fn what_is_missing_is_told_for_each_target_and_level() {
     }
 }
 
+/// The help of an aircc of May 2026 names no PDI.
+#[test]
+fn what_an_older_aircc_does_not_make_is_told() {
+    let (scene, sandbox) = (Scene::new(), Sandbox::new());
+    let environment = sandbox.environment();
+    sandbox.xrt("xrt");
+    let help = "  --elf-name=<string>  - Output filename for full ELF (--output-format=elf)\n  \
+        --output-format=<value>  - Output format\n    =xclbin  -   Generate xclbin";
+    let aircc = format!("{PACKAGES}/mlir_air/bin/aircc");
+    sandbox.answering(&aircc, "LLVM version 22.1.8", help, "May 2026");
+    let xrt = sandbox.path("xrt");
+    let variables = [("NPU_BUILD_PYTHON", &*environment), ("NPU_BUILD_XRT", &xrt)];
+    let text = doctor(&scene, &variables, &[]).stdout();
+    for line in [
+        "\nnpu2 xrt pdi: air needs an aircc that has --output-format pdi\n",
+        "\nnpu2 xrt elf: ready\n",
+    ] {
+        assert!(text.contains(line), "no '{line}' in:\n{text}");
+    }
+}
+
 #[test]
 fn the_configured_target_decides_whether_something_is_missing() {
     let scene = Scene::new();

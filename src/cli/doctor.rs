@@ -61,6 +61,7 @@ struct Buildable {
     format: &'static str,
     level: String,
     missing: Vec<ToolName>,
+    aircc_lacks: Option<&'static str>,
 }
 
 /// Prints every place that was looked at for each tool, with its verdict.
@@ -273,6 +274,7 @@ fn buildable(aie: &AieTools) -> Vec<Buildable> {
                     format: format.name(),
                     level: level.to_string(),
                     missing: missing.chain(packer).map(|missing| missing.name).collect(),
+                    aircc_lacks: aie.lacks(level, *format).map(|(_, lacks)| lacks),
                 });
             }
         }
@@ -301,6 +303,7 @@ fn summary(
         };
         // From aie to linalg each level needs what the one before does, and more.
         let mut told: Vec<ToolName> = Vec::new();
+        let mut lacked = None;
         let mut states: Vec<String> = Vec::new();
         for row in levels.iter().rev() {
             let mut new = row.missing.clone();
@@ -310,6 +313,12 @@ fn summary(
                 states.push(format!("{} needs {}", row.level, names.join(", ")));
             }
             told.extend(new);
+            if lacked.is_none()
+                && let Some(lacks) = row.aircc_lacks
+            {
+                states.push(format!("{} needs an aircc that has {lacks}", row.level));
+                lacked = row.aircc_lacks;
+            }
         }
         if states.is_empty() {
             states.push("ready".to_owned());

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use aie::{
-    AIECC_OPTIONS, AieSearch, AieTools, Aiecc, Companions, Dialect, Format, HsacoPacker,
+    AIECC_OPTIONS, AieSearch, AieTools, Aiecc, Aircc, Companions, Dialect, Format, HsacoPacker,
     MissingTool, MissingTools, Packer, Peano, Searched, ToolName,
 };
 pub use llvm::{Candidate, Configured, Llvm, Search};

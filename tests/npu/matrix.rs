@@ -50,13 +50,19 @@ const KERNELS: [(&str, &str, [Runs; 2]); 4] = [
     ("aie.mlir", "main:sequence", [NOTHING, AIECC]),
 ];
 
-/// What a format is in the end, or why it is refused.
+/// What a format is in the end for the kernel in a file, or why it is refused. The aircc of the first
+/// dialect makes no PDI.
 fn settled(
+    dialect: u8,
     target: &Target,
     runtime: &str,
     format: &'static str,
+    file: &str,
 ) -> Result<&'static str, &'static str> {
     match (target.arch, runtime, format) {
+        (_, "xrt", "pdi") if dialect == 1 && file != "aie.mlir" => Err(
+            "aircc has no --output-format pdi: use --format xclbin, or install a newer mlir-air",
+        ),
         (_, "hsa", "pdi") => Err("an hsaco is packed from a full ELF or an xclbin"),
         (Arch::Aie2, _, "elf") => Err("there is no full ELF for npu1: use --format xclbin"),
         (Arch::Aie2, _, "auto") => Ok("xclbin"),
@@ -118,25 +124,21 @@ fn matrix(dialect: u8) {
         {
             let case = format!("{dialect} {} {runtime} {format}", target.part);
             let (code, builds) = build(&scene, &project, runtime, format);
-            let format = match settled(target, runtime, format) {
-                Ok(format) => format,
-                Err(reason) => {
-                    assert_eq!(
-                        (code, builds.len()),
-                        (2, KERNELS.len()),
-                        "{case}: {builds:?}"
-                    );
-                    for built in builds {
+            let settled = KERNELS.map(|(file, ..)| settled(dialect, target, runtime, format, file));
+            let is_refused = settled.iter().any(Result::is_err);
+            assert_eq!(code, if is_refused { 2 } else { 0 }, "{case}: {builds:?}");
+            assert_eq!(builds.len(), KERNELS.len(), "{case}: {builds:?}");
+            let mut expected = NOTHING;
+            for ((built, settled), kernel) in builds.iter().zip(settled).zip(KERNELS) {
+                let (file, name, [lower, compile]) = kernel;
+                let format = match settled {
+                    Ok(format) => format,
+                    Err(reason) => {
                         let error = built.error().unwrap();
                         assert!(error.contains(reason), "{case}: {error}");
+                        continue;
                     }
-                    assert_eq!(scene.ran(), NOTHING, "{case}");
-                    continue;
-                }
-            };
-            assert_eq!(code, 0, "{case}: {builds:?}");
-            let mut expected = NOTHING;
-            for (built, (file, name, [lower, compile])) in builds.iter().zip(KERNELS) {
+                };
                 let mut run = |step: &str, format: &str, tools: Runs| {
                     let part = if step == "lower" { "" } else { target.part };
                     if made.insert(format!("{step} {file} {part} {format}")) {
@@ -162,9 +164,10 @@ fn matrix(dialect: u8) {
                 judge::check(built, 0, expected);
             }
             assert_eq!(scene.ran(), expected, "{case}");
-            let (code, again) = build(&scene, &project, runtime, format);
-            assert_eq!(code, 0, "{case}");
-            for (hit, built) in again.iter().zip(&builds) {
+            let (_, again) = build(&scene, &project, runtime, format);
+            let built = builds.iter().filter(|built| built.error().is_none());
+            let again = again.iter().filter(|built| built.error().is_none());
+            for (hit, built) in again.zip(built) {
                 assert_eq!(hit.outcome(), "hit", "{case}");
                 assert_eq!(hit.artifacts(0), built.artifacts(0), "{case}");
             }

@@ -133,6 +133,10 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     if request.format == Format::Elf && request.target == Target::Npu1 {
         return Err(Refusal::ElfOnNpu1);
     }
+    if let Some((aircc, lacks)) = request.tools.lacks(request.module.level, request.format) {
+        let aircc = aircc.path.display().to_string();
+        return Err(Refusal::NoFormat { aircc, lacks });
+    }
     if let Some((option, reason)) = request.options.meaningless(request.module.level) {
         return Err(Refusal::Meaningless { option, reason });
     }
@@ -580,7 +584,11 @@ fn aircc(request: &Request<'_>) -> Result<Command, Error> {
         (false, true) => explain::<false, true>,
         (false, false) => explain::<false, false>,
     };
-    Ok(command(request.tools.aircc.get()?, arguments, explain))
+    Ok(command(
+        &request.tools.aircc.get()?.tool,
+        arguments,
+        explain,
+    ))
 }
 
 fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, Error> {

@@ -124,6 +124,14 @@ pub enum Refusal {
         /// The line of a core with code.
         line: u32,
     },
+    /// A format that the `aircc` that was found does not make.
+    #[error("{aircc} has no {lacks}: use --format xclbin, or install a newer mlir-air")]
+    NoFormat {
+        /// The program.
+        aircc: String,
+        /// What it lacks.
+        lacks: &'static str,
+    },
     /// An option that has no meaning for this kernel.
     #[error("--option {option} can't be used: {reason}")]
     Meaningless {

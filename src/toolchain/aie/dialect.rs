@@ -1,4 +1,5 @@
-//! Which command line an `aiecc` takes: three dialects are in the field.
+//! Which command line an `aiecc` takes: three dialects are in the field; and which formats an `aircc`
+//! asks it for.
 //!
 //! One release accepts unknown options silently and another refuses what earlier ones needed, so
 //! the dialect is not tried out but read from `--help`, once per fingerprint.
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ToolName;
+use super::{Format, ToolName};
 use crate::toolchain::examine::start_of;
 use crate::toolchain::{Reason, Tool};
 
@@ -105,11 +106,49 @@ impl Aiecc {
     }
 }
 
-/// What is to be remembered of a help text: the dialect's number, and the options that matter.
-pub(super) fn learn(program: &Path, help: &str) -> Result<String, Reason> {
+/// An `aircc`, and what it can make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Aircc {
+    /// The program.
+    pub tool: Arc<Tool>,
+    /// What it packages designs as: `--output-format`.
+    pub formats: Vec<Format>,
+}
+
+impl Aircc {
+    /// An `aircc` of which this was learnt.
+    pub(super) fn from_learnt(tool: Arc<Tool>, learnt: &str) -> Self {
+        let known = |format: &Format| learnt.split(' ').any(|name| name == format.name());
+        let formats = Format::ALL.into_iter().filter(known).collect();
+        Self { tool, formats }
+    }
+}
+
+/// What is to be remembered of an `aircc`'s help text: the formats for whose file it has an option.
+/// One that lists no options is taken for one that has them all.
+pub(super) fn learn_formats(help: &str) -> String {
+    let listed = listed(help);
+    let has = |format: &Format| match format {
+        Format::Xclbin => true,
+        Format::Elf => listed.contains(&"elf-name"),
+        Format::Pdi => listed.contains(&"pdi-name"),
+    };
+    let formats = Format::ALL.into_iter();
+    let formats = formats.filter(|format| listed.is_empty() || has(format));
+    formats.map(Format::name).collect::<Vec<_>>().join(" ")
+}
+
+/// The options that a help text lists, sorted.
+fn listed(help: &str) -> Vec<&str> {
     let mut listed: Vec<&str> = help.lines().filter_map(option).collect();
     listed.sort_unstable();
     listed.dedup();
+    listed
+}
+
+/// What is to be remembered of a help text: the dialect's number, and the options that matter.
+pub(super) fn learn(program: &Path, help: &str) -> Result<String, Reason> {
+    let listed = listed(help);
     let has = |option: &str| listed.binary_search(&option).is_ok();
     let any = |prefix: &str| listed.iter().any(|option| option.starts_with(prefix));
     // `--get-xclbin` is short for `--get=xclbin` and is mostly not listed itself.
@@ -168,6 +207,27 @@ mod tests {
         ] {
             assert_eq!(option(line), expected, "{line}");
         }
+    }
+
+    /// What the tools of April and May 2026 print.
+    const AIECC: &str = include_str!("../../../tests/data/aie/help/aiecc.txt");
+    const AIRCC: &str = include_str!("../../../tests/data/aie/help/aircc.txt");
+
+    #[test]
+    fn real_tools_are_understood() {
+        assert_eq!(
+            learnt(AIECC),
+            "1 bf16-emulation expand-load-pdis no-compile no-compile-host no-link no-unified \
+             no-xbridge no-xchesscc progress"
+        );
+        assert_eq!(learn_formats(AIRCC), "xclbin elf");
+    }
+
+    #[test]
+    fn formats_are_those_whose_files_can_be_named() {
+        let newer = format!("{AIRCC}  --pdi-name=<string>  - Output filename for PDI\n");
+        assert_eq!(learn_formats(&newer), "xclbin elf pdi");
+        assert_eq!(learn_formats("usage: aircc …\n"), "xclbin elf pdi");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::dialect;
 use super::packagers::packagers;
 use super::sources::{self, Candidate};
-use super::{AieSearch, AieTools, Aiecc, PEANO, PEANO_LIBRARIES, Peano, Searched, ToolName};
+use super::{AieSearch, AieTools, Aiecc, Aircc, PEANO, PEANO_LIBRARIES, Peano, Searched, ToolName};
 use crate::digest::Digest;
 use crate::toolchain::closure::Part;
 use crate::toolchain::examine::{Examination, Parts};
@@ -69,12 +69,12 @@ fn search_all(search: &AieSearch, examination: &mut Examination<'_>) -> AieTools
     };
     AieTools {
         air_opt: program(ToolName::AirOpt),
-        aircc: program(ToolName::Aircc),
         bootgen: program(ToolName::Bootgen),
         xclbinutil: program(ToolName::Xclbinutil),
         aiebu_asm: program(ToolName::AiebuAsm),
         aie_hsaco: program(ToolName::AieHsaco),
         llvm_objcopy: program(ToolName::LlvmObjcopy),
+        aircc: first(search, ToolName::Aircc, None, examination, judge_aircc),
         aiecc: first(search, ToolName::Aiecc, None, examination, judge_aiecc),
         peano,
     }
@@ -246,6 +246,12 @@ fn judge_aiecc(candidate: &Candidate, examination: &mut Examination<'_>) -> Resu
         program: path,
         output: learnt,
     })
+}
+
+fn judge_aircc(candidate: &Candidate, examination: &mut Examination<'_>) -> Result<Aircc, Reason> {
+    let tool = judge(ToolName::Aircc, candidate, examination)?;
+    let learnt = examination.learn(&tool, "--help", |help| Ok(dialect::learn_formats(help)))?;
+    Ok(Aircc::from_learnt(Arc::new(tool), &learnt))
 }
 
 fn judge_peano(candidate: &Candidate, examination: &mut Examination<'_>) -> Result<Peano, Reason> {

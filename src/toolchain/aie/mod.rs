@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use dialect::{AIECC_OPTIONS, Aiecc, Dialect};
+pub use dialect::{AIECC_OPTIONS, Aiecc, Aircc, Dialect};
 pub use need::{Companions, Format, MissingTool, MissingTools, Packer};
 pub use search::{AieSearch, HsacoPacker};
 
@@ -132,7 +132,7 @@ pub struct AieTools {
     /// Lowers linalg to AIR.
     pub air_opt: Searched<Arc<Tool>>,
     /// Compiles AIR.
-    pub aircc: Searched<Arc<Tool>>,
+    pub aircc: Searched<Aircc>,
     /// Compiles AIE.
     pub aiecc: Searched<Aiecc>,
     /// Compiles the code of cores.
@@ -220,7 +220,7 @@ impl AieTools {
     fn program(&self, name: ToolName) -> Option<&Arc<Tool>> {
         match name {
             ToolName::AirOpt => self.air_opt.found.as_ref(),
-            ToolName::Aircc => self.aircc.found.as_ref(),
+            ToolName::Aircc => self.aircc.found.as_ref().map(|aircc| &aircc.tool),
             ToolName::Aiecc => self.aiecc.found.as_ref().map(|aiecc| &aiecc.tool),
             ToolName::Peano => None,
             ToolName::Bootgen => self.bootgen.found.as_ref(),

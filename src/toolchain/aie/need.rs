@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{AieTools, Searched, ToolName};
 use crate::kernel::Level;
 use crate::toolchain::{Rejected, Tool};
 
 /// What `aircc` and `aiecc` package a design as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// An xclbin and its instructions.
     Xclbin,
@@ -77,6 +80,19 @@ impl AieTools {
         needed.extend([ToolName::Aiecc, ToolName::Peano]);
         needed.extend(self.packagers(format));
         needed
+    }
+
+    /// The `aircc` that was found and what it lacks to make `format` of a kernel of this level.
+    #[must_use]
+    pub fn lacks(&self, level: Level, format: Format) -> Option<(&Tool, &'static str)> {
+        let aircc = self.aircc.found.as_ref();
+        let aircc = aircc.filter(|_| level != Level::Aie)?;
+        let lacks = match format {
+            Format::Xclbin => return None,
+            Format::Elf => "--output-format elf",
+            Format::Pdi => "--output-format pdi",
+        };
+        (!aircc.formats.contains(&format)).then_some((&*aircc.tool, lacks))
     }
 
     /// Says whether all of these tools are there.

@@ -288,9 +288,19 @@ pub fn help(run: &Run, overview: &str, positional: &str, specs: &[Spec]) -> Stri
         })
         .collect();
     lines.sort();
+    let words = |name: &str| {
+        let spec = specs.iter().find(|spec| shown(spec.name) == name);
+        match spec.map(|spec| spec.takes) {
+            Some(Takes::OneOf(words)) => words,
+            _ => &[],
+        }
+    };
     let width = lines.iter().map(|(left, _)| left.len()).max().unwrap_or(0);
     for (left, right) in lines {
         text.push_str(&format!("  {left:width$} - {right}\n"));
+        for word in words(left.split('=').next().unwrap_or_default()) {
+            text.push_str(&format!("    {:width$} -   {word}\n", format!("={word}")));
+        }
     }
     text
 }

@@ -14,9 +14,13 @@ use crate::options::{self, Options, Spec, Takes, Unknown, alias, option};
 use crate::run::{Exit, Result, Run, failure, message, read_input};
 use design::Design;
 
-const FORMATS: &[&str] = &["xclbin", "txn", "elf", "pdi", "none"];
-
-const OPTIONS: [Spec; 37] = [
+/// The options: the first only of the first dialect, then those of both, then those of later ones.
+const OPTIONS: [Spec; 38] = [
+    option(
+        "output-format",
+        Takes::OneOf(&["xclbin", "txn", "elf", "none"]),
+        "Output format for the generated binary",
+    ),
     option("o", Takes::Text, "Output filename"),
     option("i", Takes::Text, "Output insts file name (NPU only)"),
     option("tmpdir", Takes::Text, "Directory for temporary files"),
@@ -102,11 +106,6 @@ const OPTIONS: [Spec; 37] = [
         "Omit air-broadcast-detection",
     ),
     option(
-        "output-format",
-        Takes::OneOf(FORMATS),
-        "Output format for the generated binary",
-    ),
-    option(
         "xclbin-kernel-name",
         Takes::Text,
         "Kernel name in xclbin file",
@@ -128,11 +127,6 @@ const OPTIONS: [Spec; 37] = [
         "Output filename for full ELF (--output-format=elf)",
     ),
     option(
-        "pdi-name",
-        Takes::Text,
-        "Output filename for PDI binary (--output-format=pdi)",
-    ),
-    option(
         "bf16-emulation",
         Takes::Flag,
         "Emulate f32 vector arithmetic using bf16",
@@ -142,13 +136,31 @@ const OPTIONS: [Spec; 37] = [
         Takes::Number,
         "Stack size in bytes per AIE core (default: 1024)",
     ),
+    option(
+        "output-format",
+        Takes::OneOf(&["xclbin", "txn", "elf", "none", "pdi"]),
+        "Output format for the generated binary",
+    ),
+    option(
+        "pdi-name",
+        Takes::Text,
+        "Output filename for PDI binary (--output-format=pdi)",
+    ),
 ];
+/// Those of April and May 2026, which make no PDI.
+const FIRST: &[Spec] = OPTIONS.split_at(36).0;
+/// Those of August 2026.
+const LATER: &[Spec] = OPTIONS.split_at(1).1;
 
 /// Runs aircc.
 ///
 /// # Errors
 /// Exit code 1 and the real one's words.
 pub fn run(run: &Run) -> Result {
+    let specs = match run.identity.dialect {
+        1 => FIRST,
+        _ => LATER,
+    };
     let asks = |word: &str| {
         run.arguments
             .iter()
@@ -159,7 +171,7 @@ pub fn run(run: &Run) -> Result {
             run,
             "AIR Compiler Driver\n  Compiles AIR MLIR programs for AIE/NPU devices.",
             "<input AIR MLIR file>",
-            &OPTIONS,
+            specs,
         ));
         return Ok(());
     }
@@ -167,7 +179,7 @@ pub fn run(run: &Run) -> Result {
         crate::tools::print(options::llvm_version());
         return Ok(());
     }
-    let options = options::parse(run, &OPTIONS, Unknown::Refused)?;
+    let options = options::parse(run, specs, Unknown::Refused)?;
     let name = run.name();
     let Some(input) = options.positional.first() else {
         return Err(failure(format!(
