@@ -23,6 +23,40 @@ pub struct Insts {
     pub operations: u32,
 }
 
+/// The firmware adds [`APERTURE`] to the addresses of so many buffers. Later ones are as the host
+/// gives them, so that the instructions have to add it: `kNumFirmwareTranslatedArgs` and
+/// `kDDRAIEAddrOffset` in mlir-aie's `AIETargetNPU.cpp`.
+pub const TRANSLATED: u32 = 5;
+/// Where the host's memory begins for the array.
+const APERTURE: u32 = 0x8000_0000;
+
+/// The first buffer, counted from 0, whose address the instructions use untranslated. Older releases
+/// of aiecc know nothing of that.
+#[must_use]
+pub fn untranslated(bytes: &[u8]) -> Option<u32> {
+    let mut at = 16;
+    loop {
+        let word = |index: u64| u32_at(bytes, at + 4 * index);
+        let operation = word(0)? & 0xff;
+        if operation == 0x81 {
+            let (argument, offset) = (word(8)?, word(10)?);
+            if argument >= TRANSLATED && offset < APERTURE {
+                return Some(argument);
+            }
+        }
+        // Writes, block writes and masked writes have their sizes behind their operands.
+        let size = match operation {
+            0 => word(5)?,
+            1 => word(3)?,
+            3 => word(6)?,
+            8 => 16,
+            0x80.. => word(1)?,
+            _ => return None,
+        };
+        at += u64::from(size.max(4));
+    }
+}
+
 /// What is wrong with an instruction stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstsFault {
@@ -114,6 +148,38 @@ impl Insts {
                 found: insts.generation,
                 arch,
             })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What aiecc of April 2026 makes of five and of six buffers.
+    #[test]
+    fn a_sixth_buffer_is_translated_by_nobody() {
+        let six = include_bytes!("../../tests/data/aie/six_buffers/insts.bin");
+        assert_eq!(untranslated(six), Some(5));
+        // The last operation but two patches the sixth address; as a later aiecc writes it.
+        let patch = |words: &[u8]| words.starts_with(&[0x81, 0, 0, 0]) && words[32] == 5;
+        let at = six.windows(48).position(patch).unwrap();
+        let mut folded = six.to_vec();
+        folded[at + 43] = 0x80;
+        assert_eq!(untranslated(&folded), None);
+        let mut fewer = six.to_vec();
+        fewer[at + 32] = 4;
+        assert_eq!(untranslated(&fewer), None);
+    }
+
+    #[test]
+    fn damaged_streams_end() {
+        let six = include_bytes!("../../tests/data/aie/six_buffers/insts.bin");
+        for length in 0..six.len() {
+            let _ = untranslated(&six[..length]);
+        }
+        for value in [0, 0xff] {
+            assert_eq!(untranslated(&[value; 4096]), None);
         }
     }
 }

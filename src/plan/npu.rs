@@ -4,6 +4,7 @@
 //! the AIR as it is does not compile again, and another runtime only packs.
 
 use std::borrow::Cow;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,9 +17,10 @@ use super::{BuildError, BuiltKernel, KernelError, Prepared, Request, subject};
 use crate::hsaco::Arch;
 use crate::kernel::{Kernel, Level, Module, Target, rename_files};
 use crate::launcher::{Artifact as LauncherArtifact, Compiled, Image, artifact_file_name};
+use crate::step::execute::ExecuteError;
 use crate::step::npu::{self, AIR, Lowering, Options, PackKernel, Packing, SOURCE};
 use crate::step::{Input, Keyed, Origin, Step};
-use crate::store::{Artifact, Ensured};
+use crate::store::{Artifact, EnsureError, Ensured};
 use crate::toolchain::{AieTools, Format, Packer};
 
 /// All that is known before the first step, and the steps that were planned last.
@@ -212,6 +214,7 @@ impl Route {
             })
             .map_err(refuse)?;
         let compiled = ensure(&step)?;
+        self.check_buffers(&compiled, &request.kernel)?;
         let hsaco = match self.runtime {
             Runtime::Hsa => Some(self.packed(&compiled, request, ensure)?),
             _ => None,
@@ -222,6 +225,42 @@ impl Route {
             None => self.for_xrt(kernel, files, &compiled),
         });
         Ok(kernels.flatten().collect())
+    }
+
+    /// Refuses what was compiled and can't be launched with all its buffers. The compile step is the
+    /// same for all runtimes, so that it is no part of that.
+    fn check_buffers(&self, compiled: &Ensured, kernel: &Path) -> Result<(), BuildError> {
+        let read = |index: usize| {
+            let path = compiled
+                .artifacts
+                .get(index)
+                .map(|artifact| &*artifact.path);
+            let path = path.unwrap_or(Path::new(""));
+            fs::read(path).map_err(|source| {
+                EnsureError::from(ExecuteError::Input {
+                    subject: self.subject.clone(),
+                    path: path.to_owned(),
+                    source,
+                })
+            })
+        };
+        let files = self.files.iter();
+        for files in files.filter(|files| files.buffers > npu::FEWEST_DECLARED) {
+            let (Format::Xclbin, Some(insts)) = (self.format, files.insts) else {
+                continue;
+            };
+            let launchable = npu::Launchable {
+                target: self.target,
+                runtime: self.runtime,
+                files,
+                xclbin_kernel: self.options.xclbin_kernel(),
+                xclbin: &read(files.configuration)?,
+                insts: &read(insts)?,
+            };
+            let checked = launchable.check().map_err(KernelError::from);
+            checked.map_err(|error| error.at(kernel))?;
+        }
+        Ok(())
     }
 
     fn packed(

@@ -9,6 +9,7 @@
     reason = "a failed helper is a failed test"
 )]
 
+mod buffers;
 mod build_script;
 mod builder;
 #[path = "../common/mod.rs"]

@@ -223,42 +223,6 @@ fn names_that_break_xclbinutil() {
 }
 
 #[test]
-fn more_buffers_than_a_kernel_can_have() {
-    let scene = scene();
-    let sequence = |count: usize| {
-        let arguments: Vec<_> = (0..count)
-            .map(|n| format!("%b{n}: memref<256xi32>"))
-            .collect();
-        let of = "memref<256xi32>";
-        let text = kernels::module(&[kernels::copy_device("npu2", "main", &[("run", 256)])]);
-        text.replace(
-            &format!("(%src : {of}, %dst : {of})"),
-            &format!("({})", arguments.join(", ")),
-        )
-        .replace("%src", "%b0")
-        .replace("%dst", "%b1")
-    };
-    scene.file("most.mlir", sequence(16));
-    scene.compile("most.mlir");
-    scene.ran();
-    scene.file("more.mlir", sequence(17));
-    let function: Vec<_> = (0..17).map(|n| format!("%b{n}: memref<256xf32>")).collect();
-    let linalg = kernels::gridless().replace(
-        "%x: memref<256xf32>, %out: memref<256xf32>",
-        &function.join(", "),
-    );
-    scene.file(
-        "linalg17.mlir",
-        linalg.replace("%x", "%b0").replace("%out", "%b1"),
-    );
-    let words: &[&str] = &["takes 17 buffers, and aiecc's limit is 16: combine some of them"];
-    refuse(
-        &scene,
-        &[("more.mlir", words), ("linalg17.mlir --target npu2", words)],
-    );
-}
-
-#[test]
 fn sequences_that_depend_on_scalars() {
     let scene = scene();
     let text = kernels::module(&[kernels::copy_device("npu2", "main", &[("run", 256)])]);

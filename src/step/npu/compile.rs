@@ -10,8 +10,7 @@ use npu_runtime::{Kind as ParameterKind, Signature};
 
 use super::options::{STACK_SIZE, TILING_SIZES};
 use super::{
-    IN_INTERMEDIATES, INTERMEDIATES, MOST_BUFFERS, OUT, Options, Refusal, SOURCE, arch, command,
-    environment,
+    IN_INTERMEDIATES, INTERMEDIATES, OUT, Options, Refusal, SOURCE, arch, command, environment,
 };
 use crate::hsaco::Arch;
 use crate::kernel::{Device, Kernel, Level, Module, Target};
@@ -157,13 +156,6 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
         });
     }
     for kernel in request.kernels {
-        let count = buffers(&kernel.signature);
-        if count > MOST_BUFFERS {
-            return Err(Refusal::Buffers {
-                kernel: kernel.signature.name.to_string(),
-                count,
-            });
-        }
         if kernel.dynamic {
             return Err(Refusal::Dynamic {
                 kernel: kernel.signature.name.to_string(),

@@ -5,6 +5,7 @@
 //! has a directory of its own in which everything of ours is under `npu-build/`: the user's link
 //! files, which keep their names, can't be mistaken for it.
 
+mod buffers;
 mod compile;
 mod lower;
 pub mod options;
@@ -12,6 +13,7 @@ mod pack;
 
 use std::sync::Arc;
 
+pub use buffers::{FEWEST_DECLARED, Launchable};
 pub use compile::{Compiled, Error as CompileError, Files, Request, compile, core_elf_directory};
 pub use lower::{Lowering, SCRIPT, lower};
 pub use options::Options;
@@ -40,21 +42,38 @@ const IN_INTERMEDIATES: &str = "npu-build/prj/";
 /// Where the programs are that the tools find by `PATH`.
 const PATH: &str = "{work}/npu-build/bin:/usr/bin:/bin";
 
-/// More host buffers aiecc refuses.
-pub const MOST_BUFFERS: usize = 16;
-
 /// Why the AIE toolchain is not even asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// More buffers than a kernel can have.
+    /// More buffers than the xclbin has places for.
     #[error(
-        "'{kernel}' takes {count} buffers, and aiecc's limit is {MOST_BUFFERS}: combine some of them"
+        "'{kernel}' takes {count} buffers, and the xclbin that aiecc made declares {declared}, so that \
+         XRT would refuse the others at launch; {way} some of them, or install an mlir-aie of July \
+         2026 or later"
     )]
-    Buffers {
+    Undeclared {
         /// The kernel.
         kernel: String,
-        /// How many.
-        count: usize,
+        /// How many it takes.
+        count: u32,
+        /// How many there are in the xclbin.
+        declared: u32,
+        /// The start of what to do.
+        way: &'static str,
+    },
+    /// Buffers whose addresses nobody translates.
+    #[error(
+        "'{kernel}' takes {count} buffers: the NPU's firmware translates the addresses of the first 5, \
+         and the instructions that aiecc made leave the others to it, too; {way} some of them, or \
+         install an mlir-aie of July 2026 or later"
+    )]
+    Untranslated {
+        /// The kernel.
+        kernel: String,
+        /// How many it takes.
+        count: u32,
+        /// The start of what to do.
+        way: &'static str,
     },
     /// Buffers are told apart by their place among all arguments.
     #[error(

@@ -16,7 +16,7 @@ use aie_tools::program::{Program, REGISTERS};
 use aie_tools::stream::{Instruction, Stream};
 use common::{Scene, real};
 
-const DESIGNS: [&str; 3] = ["copy_npu1", "copy_npu2", "copy_npu2_4col"];
+const DESIGNS: [&str; 4] = ["copy_npu1", "copy_npu2", "copy_npu2_4col", "six_buffers"];
 
 /// A scene in which a real design was compiled to everything that the first dialect makes.
 fn compiled(design: &str) -> Scene {

@@ -12,7 +12,10 @@ use crate::stream::{Generation, Instruction, Stream};
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'t> {
     /// `insts.bin`.
-    Instructions,
+    Instructions {
+        /// Whether the addresses of arguments that the firmware does not translate are translated.
+        folds: bool,
+    },
     /// The control code of a full ELF that numbers these devices' PDIs from 1.
     FullElf(&'t [Device]),
 }
@@ -25,7 +28,8 @@ struct Lowering<'l, 'm, 's> {
     instructions: Vec<Instruction>,
     /// The descriptor of each task: shim tile's base, number, whether it sends, channel, token.
     tasks: HashMap<&'s str, Task>,
-    used: u32,
+    /// A bit for each descriptor of a task that nobody has waited for.
+    busy: u32,
     /// Which FIFO moves which argument, and whether into the array.
     moves: Vec<(String, usize, bool)>,
 }
@@ -33,7 +37,9 @@ struct Lowering<'l, 'm, 's> {
 #[derive(Clone, Copy)]
 struct Task {
     base: u32,
+    /// The first of its descriptors, and a bit for each.
     descriptor: u32,
+    descriptors: u32,
     sends: bool,
     channel: u32,
     token: bool,
@@ -63,7 +69,7 @@ pub fn stream(
         target,
         instructions: Vec::new(),
         tasks: HashMap::new(),
-        used: 0,
+        busy: 0,
         moves: Vec::new(),
     };
     for op in module.operations(sequence.body.clone()) {
@@ -116,6 +122,7 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
                 let task = op.operands().first().and_then(|name| self.tasks.get(name));
                 if let Some(task) = task.copied() {
                     self.sync(task);
+                    self.busy &= !task.descriptors;
                 }
             }
             Some("npu.dma_memcpy_nd") => self.memcpy(op),
@@ -125,6 +132,7 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
                     let task = Task {
                         base: column << 25 | row << 20,
                         descriptor: 0,
+                        descriptors: 0,
                         sends,
                         channel: self.device.channel(name),
                         token: true,
@@ -148,7 +156,7 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
     fn load_pdi(&mut self, op: &Operation<'m, 's>) {
         let name = op.attribute("device_ref").unwrap_or(&self.device.name);
         let id = match self.target {
-            Target::Instructions => 0,
+            Target::Instructions { .. } => 0,
             Target::FullElf(devices) => {
                 let index = devices.iter().position(|device| device.name == name);
                 index.map_or(1, |index| index as u16 + 1)
@@ -177,7 +185,7 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
         };
         let token = op.attribute("issue_token") == Some("true");
         let base = column << 25 | row << 20;
-        let mut first = None;
+        let (mut first, mut descriptors) = (None, 0);
         for region in op.regions() {
             for bd in self.module.operations(region) {
                 if bd.aie_name() != Some("dma_bd") {
@@ -191,11 +199,13 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
                 self.moves.push((name.clone(), argument, sends));
                 let number = self.descriptor(base, argument, offset, length);
                 first.get_or_insert(number);
+                descriptors |= 1 << number;
             }
         }
         let task = Task {
             base,
             descriptor: first.unwrap_or(0),
+            descriptors,
             sends,
             channel: self.device.channel(&name),
             token,
@@ -228,8 +238,11 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
     }
 
     fn descriptor(&mut self, base: u32, argument: usize, offset: u64, length: u64) -> u32 {
-        let number = self.used % 16;
-        self.used += 1;
+        if self.busy == 0xffff {
+            self.busy = 0;
+        }
+        let number = self.busy.trailing_ones();
+        self.busy |= 1 << number;
         let address = base | (0x1_d000 + 0x20 * number);
         let burst = match self.device.part.generation {
             Generation::Npu1 => 0x8000_0000,
@@ -240,10 +253,15 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
             address,
             words: vec![length, 0, 0, 0, burst, 0x0200_0000, 0, 0x0200_0000],
         });
+        // The firmware translates the addresses of the first five.
+        let aperture = match self.target {
+            Target::Instructions { folds: true } if argument >= 5 => 0x8000_0000,
+            _ => 0,
+        };
         self.instructions.push(Instruction::AddressPatch {
             address: address + 4,
             argument: argument as u32,
-            offset: offset as u32,
+            offset: (offset as u32).wrapping_add(aperture),
         });
         number
     }
@@ -320,6 +338,7 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
         self.push_queue(Task {
             base,
             descriptor,
+            descriptors: 0,
             sends,
             channel,
             token,

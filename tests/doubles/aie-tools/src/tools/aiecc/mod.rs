@@ -310,7 +310,11 @@ impl Compilation<'_> {
         }
     }
 
+    /// The first dialect takes any number.
     fn host_buffers(&self, devices: &[Device]) -> Result {
+        if self.asked.dialect == 1 {
+            return Ok(());
+        }
         for device in devices {
             let counts = device.sequences.iter().map(|sequence| {
                 sequence
@@ -342,6 +346,9 @@ impl Compilation<'_> {
         let Some(request) = self.asked.request(Output::Insts).cloned() else {
             return Ok(());
         };
+        let target = Target::Instructions {
+            folds: self.asked.dialect > 1,
+        };
         let mut paths: Vec<PathBuf> = Vec::new();
         for device in devices {
             for sequence in self.sequences(device) {
@@ -349,7 +356,7 @@ impl Compilation<'_> {
                 self.progress(request.edge, &key);
                 let path = self.output(&request.name, &device.name, &sequence.name);
                 self.unique(&mut paths, &path, request.edge)?;
-                let stream = stream(module, device, sequence, Target::Instructions);
+                let stream = stream(module, device, sequence, target);
                 let stream = stream
                     .map_err(|wrong| self.step_refused(module, &wrong, request.edge, &key))?;
                 self.run.deliver("insts", &path, &stream.bytes());

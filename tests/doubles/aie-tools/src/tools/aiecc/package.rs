@@ -62,7 +62,12 @@ impl Compilation<'_> {
             argument("instr", Some("SRAM"), "char *", 8),
             argument("ninstr", None, "uint32_t", 0x10),
         ];
-        for index in 0..arity.max(5) as u64 {
+        // The first dialect has five, whatever there is.
+        let declared = match self.asked.dialect {
+            1 => 5,
+            _ => arity.max(5),
+        };
+        for index in 0..declared as u64 {
             arguments.push(argument(
                 &format!("bo{index}"),
                 Some("HOST"),
