@@ -493,3 +493,35 @@ fn help_has_examples() {
         );
     }
 }
+
+/// What `dump` says of a file `pack` says of what it packs: that ROCR refuses it until a recent one, or
+/// that nobody translates the address of a sixth buffer.
+#[test]
+fn pack_says_what_dump_says() {
+    let directory = Directory::new();
+    let mut elf = files::Elf::copy_npu2();
+    elf.rename_argument("scratch-pad-ctrl")
+        .put(".rela.dyn", 12 + 4, 2 << 8 | 8);
+    std::fs::write(directory.path("variable.elf"), &elf.0).unwrap();
+    directory.copy("copy_npu2/aie.elf", "plain.elf");
+    for name in ["insts.bin", "design.xclbin"] {
+        directory.copy(&format!("six_buffers/{name}"), name);
+    }
+    let older = "warning: aie2p: kernel 'copyrows:copy': ROCR before October 2026";
+    let unreached = "warning: aie2p: kernel 'six': its instructions take the address of argument 5";
+    for (kernel, expected) in [
+        ("elf:plain.elf", None),
+        ("elf:variable.elf", Some(older)),
+        ("xclbin:six:design.xclbin:insts.bin:96", Some(unreached)),
+    ] {
+        let arguments = ["--hsaco", "k.hsaco", "--arch", "aie2p", "--kernel", kernel];
+        let packed = directory.run(&[&["pack"], &arguments[..]].concat());
+        let packed = assert_exit(&packed, 0);
+        let dumped = assert_exit(&directory.run(&["dump", "k.hsaco"]), 0);
+        std::fs::remove_file(directory.path("k.hsaco")).unwrap();
+        assert_eq!(packed.contains("warning"), expected.is_some(), "{packed}");
+        for told in [packed, dumped] {
+            assert!(told.contains(expected.unwrap_or_default()), "{told}");
+        }
+    }
+}

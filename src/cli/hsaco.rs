@@ -178,6 +178,9 @@ fn pack_kernels(command: &PackCommand, terminal: &Terminal) -> Result<(), Failur
             refused.kernel, refused.refusal
         ));
     }
+    for warning in &packed.warnings {
+        terminal.warning(warning);
+    }
     if terminal.json {
         #[derive(Serialize)]
         struct Result<'a> {

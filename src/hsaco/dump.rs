@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::bytes::size_of;
 use super::container::{ContainerFault, Elf64};
 use super::full_elf;
-use super::insts::Insts;
+use super::insts::{Insts, TRANSLATED, untranslated};
 use super::judge::{Loader, other_generation};
 use super::pdi;
 use super::section::{Section, SectionKernel};
@@ -138,6 +138,20 @@ impl Dump {
     }
 }
 
+/// What whoever makes a section of `arch` should know: that it needs a ROCR that is not released long,
+/// or that buffers are out of its instructions' reach.
+#[must_use]
+pub fn warnings(arch: Arch, section: &[u8]) -> Vec<String> {
+    let kernels = Section::parse(section).and_then(|section| section.check_as_dumper());
+    let mut loader = Loader::new(Agent::of(arch), size_of(section));
+    let warnings = kernels.iter().flatten().flat_map(|kernel| {
+        let unreached = unreached_note(arch, kernel);
+        let variable = KernelDump::of(kernel, &mut loader).variable_note(arch);
+        unreached.into_iter().chain(variable)
+    });
+    warnings.collect()
+}
+
 impl ArchDump {
     fn of(arch: Arch, data: &[u8], notes: &mut Vec<String>) -> Self {
         let section = Section::parse(data);
@@ -213,19 +227,22 @@ impl KernelDump {
 }
 
 impl KernelDump {
+    fn variable_note(&self, arch: Arch) -> Option<String> {
+        let variable = self.full_elf.as_ref()?.variables.first()?;
+        Some(format!(
+            "{arch}: kernel '{}': ROCR before October 2026 (rocm-systems#14004) refuses the whole full ELF: \
+             unsupported relocation symbol: {}",
+            self.name, variable.name
+        ))
+    }
+
     /// What only older releases of ROCR refuse.
     fn note_older_loaders(&self, arch: Arch, notes: &mut Vec<String>) {
         let Some(elf) = &self.full_elf else {
             return;
         };
         let name = &self.name;
-        if let Some(variable) = elf.variables.first() {
-            notes.push(format!(
-                "{arch}: kernel '{name}': ROCR before October 2026 (rocm-systems#14004) refuses the whole full ELF: \
-                 unsupported relocation symbol: {}",
-                variable.name
-            ));
-        }
+        notes.extend(self.variable_note(arch));
         if elf.pdi_sites.len() > 1 {
             notes.push(format!(
                 "{arch}: kernel '{name}': older ROCR takes one PDI patch site a kernel, this one has {}",
@@ -257,6 +274,17 @@ impl ElfDump {
     }
 }
 
+/// That a buffer's address is translated by nobody.
+fn unreached_note(arch: Arch, kernel: &SectionKernel<'_>) -> Option<String> {
+    let is_stream = kernel.kind == KernelKind::PdiInsts;
+    let argument = untranslated(kernel.insts).filter(|_| is_stream)?;
+    Some(format!(
+        "{arch}: kernel '{}': its instructions take the address of argument {argument} as the host gives it, \
+         and the NPU's firmware translates those of the first {TRANSLATED} only",
+        String::from_utf8_lossy(kernel.name)
+    ))
+}
+
 /// What of a stream and a PDI every reader lets pass.
 fn note(arch: Arch, kernel: &SectionKernel<'_>, notes: &mut Vec<String>) {
     if kernel.kind != KernelKind::PdiInsts {
@@ -268,6 +296,7 @@ fn note(arch: Arch, kernel: &SectionKernel<'_>, notes: &mut Vec<String>) {
     } else if let Some(fault) = other_generation(kernel.insts, arch) {
         notes.push(format!("{arch}: kernel '{name}': {fault}"));
     }
+    notes.extend(unreached_note(arch, kernel));
     if !kernel.pdi.is_empty()
         && let Err(fault) = pdi::validate(kernel.pdi)
     {

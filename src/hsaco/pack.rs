@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::bytes::size_of;
 use super::container::{Container, EditFault};
+use super::dump::warnings;
 use super::file::{Bytes, FileFault, Replacement};
 use super::full_elf::{self, OutlineFault};
 use super::judge::{Agent, Candidate, Loader, Refusal, other_generation};
@@ -292,6 +293,8 @@ pub struct Packed {
     pub section_size: u32,
     /// Those that ROCR will refuse, because the caller insisted.
     pub refused: Vec<Refused>,
+    /// See [`warnings`].
+    pub warnings: Vec<String>,
 }
 
 /// Packs `specs` into the section of `arch` of the file at `hsaco`, which is made if it does not
@@ -321,6 +324,7 @@ pub fn pack(
     replacement.commit(&container)?;
     Ok(Packed {
         section_size: image.size(),
+        warnings: warnings(arch, &image.to_vec()),
         refused,
         kernels: kernels.into_iter().map(|kernel| kernel.name).collect(),
     })

@@ -294,7 +294,7 @@ impl Session {
             let plan = self.plan(&variant, observe)?;
             let built = match &plan.route {
                 Route::Cpu(cpu) => cpu.build(&plan.prepared, &mut ensure)?,
-                Route::Npu(npu) => npu.build(&variant, &mut ensure)?,
+                Route::Npu(npu) => npu.build(&variant, observe, &mut ensure)?,
             };
             merge(&mut kernels, built).map_err(|error| error.at(&request.kernel))?;
             first.get_or_insert(plan);

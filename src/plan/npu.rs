@@ -15,12 +15,14 @@ use super::remembered::Planned;
 use super::request::settle_format;
 use super::{BuildError, BuiltKernel, KernelError, Prepared, Request, subject};
 use crate::hsaco::Arch;
+use crate::hsaco::container::Elf64;
+use crate::hsaco::dump::warnings;
 use crate::kernel::{Kernel, Level, Module, Target, rename_files};
 use crate::launcher::{Artifact as LauncherArtifact, Compiled, Image, artifact_file_name};
 use crate::step::execute::ExecuteError;
 use crate::step::npu::{self, AIR, Lowering, Options, PackKernel, Packing, SOURCE};
 use crate::step::{Input, Keyed, Origin, Step};
-use crate::store::{Artifact, EnsureError, Ensured};
+use crate::store::{Artifact, EnsureError, Ensured, Event, Observer};
 use crate::toolchain::{AieTools, Format, Packer};
 
 /// All that is known before the first step, and the steps that were planned last.
@@ -191,6 +193,7 @@ impl Route {
     pub(super) fn build(
         &self,
         request: &Request,
+        observe: Observer<'_>,
         ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
     ) -> Result<Vec<BuiltKernel>, BuildError> {
         let refuse = |error: KernelError| error.at(&request.kernel);
@@ -219,6 +222,10 @@ impl Route {
             Runtime::Hsa => Some(self.packed(&compiled, request, ensure)?),
             _ => None,
         };
+        for warning in self.warnings(hsaco.as_ref()) {
+            let kernel = request.kernel.display();
+            observe(Event::Warning(format!("{kernel}: {warning}")));
+        }
         let kernels = self.kernels.iter().zip(&self.files);
         let kernels = kernels.map(|(kernel, files)| match &hsaco {
             Some(packed) => self.in_hsaco(kernel, files, packed),
@@ -308,6 +315,19 @@ impl Route {
             }))
         });
         ensure(&*step.map_err(|error| error.at(&request.kernel))?)
+    }
+
+    /// What is to be known of an hsaco with a full ELF; there is nothing to be said of other ones that
+    /// was not refused.
+    fn warnings(&self, hsaco: Option<&Ensured>) -> Vec<String> {
+        let artifact = hsaco.and_then(|packed| packed.artifacts.first());
+        let artifact = artifact.filter(|_| self.format == Format::Elf);
+        let bytes = artifact.and_then(|artifact| fs::read(&artifact.path).ok());
+        let warnings = bytes.map(|bytes| {
+            let section = Elf64::parse(&bytes).and_then(|elf| elf.section(self.arch));
+            section.map(|section| warnings(self.arch, section.unwrap_or_default()))
+        });
+        warnings.and_then(Result::ok).unwrap_or_default()
     }
 
     fn packer(&self) -> Result<Packer<'_>, KernelError> {

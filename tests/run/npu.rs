@@ -76,6 +76,15 @@ fn a_variable_is_set_before_the_launches() {
     let variable = "--variable scratch-pad-ctrl=-3";
     let told = scene.json(&format!("{arguments} --runtime hsa {variable}"));
     assert_eq!(values(&told, "z")[..3], [0, -3, -6]);
+    // What older releases of ROCR say of it is told with every build, and not of what XRT loads.
+    let warning = "warning: k.mlir: aie2p: kernel 'main:sequence': ROCR before October 2026";
+    for (runtime, is_warned) in [("hsa", true), ("hsa", true), ("xrt", false)] {
+        let told = scene.run(&format!("compile k.mlir --runtime {runtime}"));
+        assert_eq!(told.code(), 0);
+        let stderr = told.stderr();
+        assert_eq!(stderr.contains(warning), is_warned, "{stderr}");
+        assert_eq!(stderr.contains("symbol: scratch-pad-ctrl"), is_warned);
+    }
     for (flags, words) in [
         (
             "--runtime xrt --variable scratch-pad-ctrl=1",
