@@ -8,10 +8,9 @@ use std::path::Path;
 
 use npu_runtime::{Kind as ParameterKind, Signature};
 
+use super::cores;
 use super::options::{STACK_SIZE, TILING_SIZES};
-use super::{
-    IN_INTERMEDIATES, INTERMEDIATES, OUT, Options, Refusal, SOURCE, arch, command, environment,
-};
+use super::{INTERMEDIATES, OUT, Options, Refusal, SOURCE, arch, command, environment};
 use crate::hsaco::Arch;
 use crate::kernel::{Device, Kernel, Level, Module, Target};
 use crate::step::check::{Check, ElfKernel};
@@ -178,53 +177,7 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     if traces(request.extra) {
         return Err(Refusal::Trace);
     }
-    check_cores(request)
-}
-
-/// Where ELFs that cores name are looked for: the first dialect has aie-rt look in its directory for
-/// intermediates, later ones take the current one.
-#[must_use]
-pub fn core_elf_directory(tools: &AieTools) -> &'static str {
-    match &tools.aiecc.found {
-        Some(aiecc) if aiecc.dialect == Dialect::Generate => IN_INTERMEDIATES,
-        _ => "",
-    }
-}
-
-/// Options of aiecc that leave cores as they are.
-const UNCOMPILED: [&str; 2] = ["no-compile", "no-link"];
-
-/// Sees to it that each core runs what the MLIR says: its code, or the ELF that it names.
-fn check_cores(request: &Request<'_>) -> Result<(), Refusal> {
-    let module = request.module;
-    if let Some(line) = module.core_code {
-        let given = UNCOMPILED.into_iter().find(|option| gives(request, option));
-        if let Some(option) = given {
-            return Err(Refusal::Uncompiled { option, line });
-        }
-    }
-    let Some(elf) = module.core_elfs.first() else {
-        return Ok(());
-    };
-    if module.level != Level::Aie {
-        return Err(Refusal::CoreElfAboveAie(elf.clone()));
-    }
-    match (module.core_code, &request.tools.aiecc.found) {
-        (Some(line), Some(aiecc)) if aiecc.dialect == Dialect::Generate => {
-            Err(Refusal::SomeCoreElfs {
-                aiecc: aiecc.tool.path.display().to_string(),
-                line,
-                elf: elf.clone(),
-            })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Whether the user gives that option.
-fn gives(request: &Request<'_>, name: &str) -> bool {
-    let mut given = request.extra.iter().filter_map(|argument| option(argument));
-    given.any(|(given, _)| given == name)
+    cores::check(request)
 }
 
 /// Options that say where the tools and their files are: each would bring something into the build
@@ -248,7 +201,7 @@ const OURS: [&str; 15] = [
 ];
 
 /// An option's name, and what follows it in the same argument.
-fn option(argument: &str) -> Option<(&str, Option<&str>)> {
+pub(super) fn option(argument: &str) -> Option<(&str, Option<&str>)> {
     let text = argument.strip_prefix('-')?;
     let text = text.strip_prefix('-').unwrap_or(text);
     let parts = text.split_once(['=', ' ']);
@@ -612,9 +565,9 @@ fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, E
     let is_first = aiecc.dialect == Dialect::Generate;
     if is_first && !request.module.core_elfs.is_empty() {
         // Without these it compiles the empty bodies of such cores in place of their ELFs.
-        for option in UNCOMPILED {
+        for option in cores::UNCOMPILED {
             requires(option, "elf_file")?;
-            if !gives(request, option) {
+            if !cores::gives(request, option) {
                 arguments.push(format!("--{option}").into());
             }
         }

@@ -7,6 +7,7 @@
 
 mod buffers;
 mod compile;
+mod cores;
 mod lower;
 pub mod options;
 mod pack;
@@ -14,7 +15,8 @@ mod pack;
 use std::sync::Arc;
 
 pub use buffers::{FEWEST_DECLARED, Launchable};
-pub use compile::{Compiled, Error as CompileError, Files, Request, compile, core_elf_directory};
+pub use compile::{Compiled, Error as CompileError, Files, Request, compile};
+pub use cores::core_elf_directory;
 pub use lower::{Lowering, SCRIPT, lower};
 pub use options::Options;
 pub use pack::{PackKernel, Packing, pack};
