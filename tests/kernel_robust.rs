@@ -107,6 +107,8 @@ fn soup() -> impl Strategy<Value = String> {
         "!t = memref<4xf32>",
         "link_with",
         "link_files",
+        "elf_file",
+        "aie.core",
         "\"k.o\"",
         "metadata",
         "indexing_maps",

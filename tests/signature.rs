@@ -108,6 +108,7 @@ fn machines_get_the_same_in_both_spellings() {
     assert_eq!(told["grid"], false);
     assert_eq!(told["device"], json!(null));
     assert_eq!(told["link_files"], json!([]));
+    assert_eq!(told["core_elfs"], json!([]));
     let parameters = told["parameters"].as_array().unwrap();
     let names: Vec<_> = parameters
         .iter()
