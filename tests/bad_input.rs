@@ -41,6 +41,9 @@ fn what_is_no_kernel_is_refused_by_name() {
     scene.file("json.mlir", "{\"a\": [1, 2]}");
     scene.file("elf.mlir", b"\x7fELF\x02\x01\x01\0\0\0\0");
     scene.file("bytecode.mlir", b"ML\xefR\x01MLIR22.1.8\0");
+    let elided = "%v = arith.constant dense_resource<__elided__> : tensor<4xf32>";
+    let load = "%c0 = arith.constant 0 : index";
+    scene.file("elided.mlir", SMALL.replace(load, elided));
     scene.file("nul.mlir", SMALL.replace("arith", "ar\0th"));
     scene.file("latin1.mlir", [SMALL.as_bytes(), b"// \xe9\n"].concat());
     scene.file("cut.mlir", &SMALL[..120]);
@@ -61,8 +64,15 @@ fn what_is_no_kernel_is_refused_by_name() {
             &["line 1, column 1", "'func.func' was expected"],
         ),
         ("json.mlir", &["not MLIR"]),
-        ("elf.mlir", &["not MLIR text"]),
-        ("bytecode.mlir", &["not MLIR text"]),
+        ("elf.mlir", &["not MLIR text, but an ELF file"]),
+        (
+            "bytecode.mlir",
+            &["not MLIR text, but MLIR bytecode", "mlir-opt FILE"],
+        ),
+        (
+            "elided.mlir",
+            &["line 2, column 23", "dense_resource<__elided__>"],
+        ),
         ("nul.mlir", &["a NUL byte at offset", "line 2"]),
         ("latin1.mlir", &["invalid UTF-8 at offset", "line 7"]),
         ("cut.mlir", &["truncated MLIR: the '{' at line 1"]),

@@ -42,6 +42,10 @@ fn mlir_opt() -> Option<PathBuf> {
 
 /// What `mlir-opt` prints for a text, or what it says against it.
 fn print(tool: &Path, arguments: &[&str], text: &str) -> Result<String, String> {
+    output(tool, arguments, text).map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+fn output(tool: &Path, arguments: &[&str], text: &str) -> Result<Vec<u8>, String> {
     let mut child = Command::new(tool)
         .args(arguments)
         .arg("--allow-unregistered-dialect")
@@ -56,7 +60,7 @@ fn print(tool: &Path, arguments: &[&str], text: &str) -> Result<String, String> 
     let output = child.wait_with_output().unwrap();
     let _ = writer.join().unwrap();
     if output.status.success() {
-        Ok(String::from_utf8(output.stdout).unwrap())
+        Ok(output.stdout)
     } else {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
@@ -165,7 +169,67 @@ module attributes {x.name = "loc(unknown)"} {
 loc(#file)
 "#;
 
-const INPUTS: [&str; 5] = [ADD, MATMUL, CONTROL, ELEMENTWISE, LOCATIONS];
+/// Operations whose operands are told apart in different ways in the two forms.
+const STRUCTURED: &str = r#"
+#id = affine_map<(d0) -> (d0)>
+func.func @structured(%a: memref<4x8xf32>, %b: memref<4xf32>, %c: memref<4x8xf32>, %d: memref<8x4xf32>,
+                      %e: memref<4xf32, #id>, %f: memref<?xf32>, %g: memref<4xf32>, %h: memref<4xf32>,
+                      %i: memref<4xf32>, %j: memref<4xf32>, %k: memref<4x8xf32>, %l: memref<4xf32>) {
+  linalg.reduce ins(%a : memref<4x8xf32>) outs(%b : memref<4xf32>) dimensions = [1]
+    (%in: f32, %init: f32) {
+      %0 = arith.addf %in, %init : f32
+      linalg.yield %0 : f32
+    }
+  linalg.broadcast ins(%e : memref<4xf32, #id>) outs(%c : memref<4x8xf32>) dimensions = [1]
+  linalg.transpose ins(%a : memref<4x8xf32>) outs(%d : memref<8x4xf32>) permutation = [1, 0]
+  linalg.copy ins(%f : memref<?xf32>) outs(%g : memref<4xf32>)
+  linalg.map { math.exp } ins(%e : memref<4xf32, #id>) outs(%h : memref<4xf32>)
+  %t = bufferization.to_tensor %e restrict : memref<4xf32, #id> to tensor<4xf32>
+  bufferization.materialize_in_destination %t in restrict writable %i : (tensor<4xf32>, memref<4xf32>) -> ()
+  %u = bufferization.to_tensor %j restrict writable : memref<4xf32> to tensor<4xf32>
+  linalg.softmax dimension(1) ins(%a : memref<4x8xf32>) outs(%k : memref<4x8xf32>)
+  %cast = memref.cast %l : memref<4xf32> to memref<?xf32>
+  memref.copy %f, %cast : memref<?xf32> to memref<?xf32>
+  return
+}
+"#;
+
+const INPUTS: [&str; 6] = [ADD, MATMUL, CONTROL, ELEMENTWISE, LOCATIONS, STRUCTURED];
+
+/// By the operations' definitions: `out` is a whole write whose extents are all known.
+#[test]
+fn structured_operations_read_their_inputs_and_write_their_outputs() {
+    let directions = |text: &str| {
+        let module = Module::scan(text.as_bytes()).unwrap();
+        let parameters = module.kernels[0].signature.parameters.iter();
+        let directions = parameters.filter_map(|it| match it.kind {
+            npu_runtime::Kind::Memory { direction, .. } => Some(direction.name()),
+            npu_runtime::Kind::Scalar(_) => None,
+        });
+        directions.collect::<Vec<_>>().join(" ")
+    };
+    let expected = "in inout out out in in inout inout out inout inout inout";
+    assert_eq!(directions(STRUCTURED), expected);
+    let Some(tool) = mlir_opt() else { return };
+    for flags in [
+        &[][..],
+        &["--mlir-print-op-generic"],
+        &["--mlir-print-debuginfo"],
+        &["--mlir-print-debuginfo", "--mlir-print-op-generic"],
+    ] {
+        let located: String = STRUCTURED
+            .lines()
+            .map(
+                |line| match line.trim_start().starts_with('%') && line.contains(" = ") {
+                    true => format!("{line} loc(\"k.py\":1:1)\n"),
+                    false => format!("{line}\n"),
+                },
+            )
+            .collect();
+        let printed = print(&tool, flags, &located).unwrap();
+        assert_eq!(directions(&printed), expected, "{printed}");
+    }
+}
 
 #[test]
 fn both_forms_give_the_same_module() {
@@ -213,6 +277,34 @@ fn both_forms_give_the_same_module() {
             directions(&scan(&located.unwrap()))
         );
         assert_eq!(scan(text).level, Level::Linalg);
+    }
+}
+
+#[test]
+fn what_the_tool_writes_in_other_ways_is_refused_by_name() {
+    let Some(tool) = mlir_opt() else { return };
+    let bytecode = output(&tool, &["--emit-bytecode"], ADD).unwrap();
+    let refusal = Module::scan(&bytecode).unwrap_err().to_string();
+    assert!(refusal.contains("MLIR bytecode"), "{refusal}");
+    let text = r#"func.func @k(%a: memref<4xf32>) {
+  %0 = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+  %1 = arith.constant dense_resource<"a b"> : tensor<4xf32>
+  return
+}
+{-# dialect_resources: {builtin: {"a b": "0x040000000000803F000000400000404000008040"}} #-}"#;
+    for (flag, line) in [
+        ("--mlir-elide-elementsattrs-if-larger=8", None),
+        ("--mlir-elide-elementsattrs-if-larger=2", Some("line 3")),
+        ("--mlir-elide-resource-strings-if-larger=80", None),
+        ("--mlir-elide-resource-strings-if-larger=8", Some("line 4")),
+    ] {
+        let printed = print(&tool, &[flag], text).unwrap();
+        let refusal = Module::scan(printed.as_bytes()).err();
+        let refusal = refusal.map(|error| error.to_string());
+        match (&refusal, line) {
+            (Some(refusal), Some(line)) => assert!(refusal.starts_with(line), "{refusal}"),
+            (refusal, line) => assert_eq!((refusal, line), (&None, None), "{printed}"),
+        }
     }
 }
 

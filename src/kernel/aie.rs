@@ -84,7 +84,7 @@ impl Flows {
                         }
                     }
                     Some("objectfifo" | "objectFifo") => fifos.push((at, generic)),
-                    Some("shim_dma_allocation") if !generic => flows.allocation(tokens, at),
+                    Some("shim_dma_allocation") => flows.allocation(tokens, at, generic),
                     _ => {}
                 }
             }
@@ -111,7 +111,14 @@ impl Flows {
     }
 
     /// `aie.shim_dma_allocation @name(%tile, MM2S, 0)`.
-    fn allocation(&mut self, tokens: &Tokens<'_>, at: usize) {
+    fn allocation(&mut self, tokens: &Tokens<'_>, at: usize, generic: bool) {
+        if generic {
+            let op = Generic::read(tokens, at);
+            if let Some(symbol) = op.string(tokens, "sym_name") {
+                self.add(symbol, direction(tokens, &op, "channel_dir"));
+            }
+            return;
+        }
         let open = at + 2;
         if tokens.kind(at + 1) == Kind::Symbol && tokens.is(open, b'(') {
             let flow = channel(tokens, (open + 1, tokens.close(open)));
@@ -176,6 +183,17 @@ pub(super) fn channel(tokens: &Tokens<'_>, (start, end): (usize, usize)) -> Flow
     });
     match (words.next(), words.next()) {
         (Some(flow), None) => flow,
+        _ => Flow::Unknown,
+    }
+}
+
+/// The same as an operation in generic form has it under `key`: a number of mlir-aie's
+/// `DMAChannelDir`.
+pub(super) fn direction(tokens: &Tokens<'_>, op: &Generic, key: &str) -> Flow {
+    let value = op.attribute(tokens, key);
+    match value.map_or("", |at| tokens.text(at)) {
+        "0" => Flow::ToHost,
+        "1" => Flow::FromHost,
         _ => Flow::Unknown,
     }
 }

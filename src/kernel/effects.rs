@@ -324,7 +324,7 @@ impl<'c, 's> Walk<'c, 's> {
         let operands = if generic {
             overwrite::generic_operands(tokens, (self.at, end))
         } else {
-            overwrite::custom_operands(tokens, (self.at + 1, end))
+            overwrite::custom_operands(tokens, (self.at, end))
         };
         let Some((inputs, outputs)) = operands else {
             return false;

@@ -47,9 +47,17 @@ pub enum ScanError {
     /// Nothing but white space and comments.
     #[error("the file is empty: a kernel in MLIR text was expected")]
     Empty,
+    /// A known kind of file that is not MLIR text.
+    #[error("not MLIR text, but {kind}: {remedy}")]
+    OtherFormat {
+        /// What it is.
+        kind: &'static str,
+        /// How to get at MLIR text.
+        remedy: &'static str,
+    },
     /// A zero byte.
     #[error(
-        "not MLIR text: a NUL byte at offset {offset} (line {line}); is it bytecode or an object file?"
+        "not MLIR text: a NUL byte at offset {offset} (line {line}); is it a binary file, or text in UTF-16?"
     )]
     Nul {
         /// Bytes before it.
@@ -70,6 +78,17 @@ pub enum ScanError {
     TooLarge {
         /// The size.
         bytes: usize,
+    },
+    /// A constant whose content was left out.
+    #[error(
+        "{at}: the content of dense_resource<{name}> is not in the file: \
+         print the file without --mlir-elide-elementsattrs-if-larger and --mlir-elide-resource-strings-if-larger"
+    )]
+    NoResource {
+        /// The constant.
+        at: Position,
+        /// Its name.
+        name: String,
     },
     /// Text that starts with no operation and no alias.
     #[error(
@@ -133,6 +152,7 @@ impl ScanError {
             | Self::Mismatched { at, .. }
             | Self::Unopened { at, .. }
             | Self::UnclosedString { at }
+            | Self::NoResource { at, .. }
             | Self::UnclosedMetadata { at } => Some(*at),
             _ => None,
         }

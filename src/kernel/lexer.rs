@@ -17,6 +17,7 @@ pub(super) fn lex(text: &str) -> Result<Tokens<'_>, ScanError> {
         first: true,
         list: Vec::with_capacity(text.len() / 4 + 8),
         comments: Vec::new(),
+        metadata: Vec::new(),
         open: Vec::new(),
     };
     lexer.run().map_err(|fault| fault.explain(text))?;
@@ -24,6 +25,7 @@ pub(super) fn lex(text: &str) -> Result<Tokens<'_>, ScanError> {
         text,
         list: lexer.list,
         comments: lexer.comments,
+        metadata: lexer.metadata,
     })
 }
 
@@ -67,6 +69,7 @@ struct Lexer<'s> {
     first: bool,
     list: Vec<Token>,
     comments: Vec<(u32, u32)>,
+    metadata: Vec<(u32, u32)>,
     /// Indices of the tokens whose bracket is open.
     open: Vec<u32>,
 }
@@ -153,6 +156,7 @@ impl Lexer<'_> {
                 b'"' => self.string()?,
                 b'/' if self.peek(1) == b'/' => self.comment(),
                 b'#' if self.peek(1) == b'-' && self.peek(2) == b'}' => {
+                    self.metadata.push((start as u32 + 3, self.at as u32));
                     self.at += 3;
                     return Ok(());
                 }

@@ -15,9 +15,11 @@ type Operands = (Vec<usize>, Vec<usize>);
 /// regions.
 pub(super) fn custom_operands(
     tokens: &Tokens<'_>,
-    (mut at, end): (usize, usize),
+    (name, end): (usize, usize),
 ) -> Option<Operands> {
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    let has_named_block = matches!(tokens.text(name), "linalg.reduce" | "linalg.map");
+    let mut at = name + 1;
     while at < end {
         if tokens.kind(at) == Kind::Word && tokens.is(at + 1, b'(') {
             let list = match tokens.text(at) {
@@ -34,8 +36,10 @@ pub(super) fn custom_operands(
         match tokens.kind(at) {
             Kind::Value => return None,
             Kind::Punct(b'(' | b'[') => {
-                let inside = (at + 1, tokens.close(at));
-                if !values(tokens, inside).is_empty() {
+                let named = values(tokens, (at + 1, tokens.close(at)));
+                // `(%in: f32, %init: f32) {`: the arguments of the region.
+                let is_block = has_named_block && tokens.is(tokens.after(at), b'{');
+                if !named.is_empty() && !is_block {
                     return None;
                 }
             }

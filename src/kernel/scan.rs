@@ -8,12 +8,14 @@ use super::header::{self, Function, Generic};
 use super::lexer::lex;
 use super::links::{self, Link};
 use super::tokens::{Kind, Tokens};
-use super::{Device, DeviceOp, Kernel, Level, Module, Refused, full_name};
+use super::{Device, DeviceOp, Kernel, Level, Module, Refused, full_name, magic, resources};
 
 /// Reads bytes as tokens of a module.
 pub(super) fn tokens(bytes: &[u8]) -> Result<Tokens<'_>, ScanError> {
+    magic::check(bytes)?;
     let tokens = lex(decode(bytes)?)?;
     check_start(&tokens)?;
+    resources::check(&tokens)?;
     Ok(tokens)
 }
 

@@ -62,6 +62,8 @@ pub(super) struct Tokens<'s> {
     pub(super) list: Vec<Token>,
     /// Byte ranges of the comments, without their line ends.
     pub(super) comments: Vec<(u32, u32)>,
+    /// Byte ranges of what `{-#` and `#-}` hold.
+    pub(super) metadata: Vec<(u32, u32)>,
 }
 
 impl<'s> Tokens<'s> {

@@ -46,7 +46,9 @@ impl Walk<'_, '_> {
             }
             "dma_configure_task" => {
                 let open = self.at + 1;
-                let flow = if generic || !tokens.is(open, b'(') {
+                let flow = if generic {
+                    aie::direction(tokens, &Generic::read(tokens, self.at), "direction")
+                } else if !tokens.is(open, b'(') {
                     Flow::Unknown
                 } else {
                     aie::channel(tokens, (open + 1, tokens.close(open)))

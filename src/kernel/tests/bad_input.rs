@@ -6,7 +6,7 @@ use super::*;
 fn that_is_no_text() {
     assert_eq!(
         refusal(b"module {\n\0}"),
-        "not MLIR text: a NUL byte at offset 9 (line 2); is it bytecode or an object file?"
+        "not MLIR text: a NUL byte at offset 9 (line 2); is it a binary file, or text in UTF-16?"
     );
     assert_eq!(
         refusal(b"// \xC3\x28"),
@@ -14,6 +14,70 @@ fn that_is_no_text() {
     );
     assert!(refusal(b"\0\xFF").contains("NUL"));
     assert!(refusal(b"\xFF\0").contains("UTF-8"));
+}
+
+/// The bytes are those of the formats' own documents.
+#[test]
+fn that_is_a_known_format() {
+    let gzip: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03";
+    for (bytes, kind, remedy) in [
+        (&b"ML\xefR\x0dMLIR22.1.8\0"[..], "MLIR bytecode", "mlir-opt"),
+        (b"BC\xc0\xde\x35\x14\0\0", "LLVM bitcode", "lowered from"),
+        (b"\x7fELF\x02\x01\x01\0", "an ELF file", "compiled from"),
+        (b"xclbin2\0\xff\xff", "an xclbin", "compiled from"),
+        (gzip, "compressed by gzip", "unpack"),
+        (b"PK\x03\x04\x14\0", "a zip archive", "unpack"),
+        (b"\xff\xfem\0o\0d\0", "text in UTF-16", "iconv"),
+        (b"\xfe\xff\0m\0o\0d", "text in UTF-16", "iconv"),
+        (b"\xff\xfe\0\0m\0\0\0", "text in UTF-32", "iconv"),
+        (b"\xef\xbb\xbfmodule {}", "a byte order mark", "without one"),
+    ] {
+        let refusal = refusal(bytes);
+        assert!(refusal.starts_with("not MLIR text, but "), "{refusal}");
+        assert!(
+            refusal.contains(kind) && refusal.contains(remedy),
+            "{refusal}"
+        );
+    }
+}
+
+/// mlir-opt prints the first for every constant above a size, and leaves the content of the second out.
+#[test]
+fn that_lacks_a_constant() {
+    let of = |name: &str, metadata: &str| {
+        Module::scan(
+            format!(
+                "func.func @k(%a: memref<4xf32>) {{\n  // dense_resource<no>\n  \
+                 %0 = arith.constant dense_resource<{name}> : tensor<4xf32>\n  return\n}}\n{metadata}"
+            )
+            .as_bytes(),
+        )
+        .map(drop)
+        .map_err(|error| error.to_string())
+    };
+    let builtin = |names: &str| {
+        format!("{{-#\n  dialect_resources: {{\n    builtin: {{\n{names}\n    }}\n  }}\n#-}}\n")
+    };
+    assert_eq!(
+        of("__elided__", "").unwrap_err(),
+        "line 3, column 23: the content of dense_resource<__elided__> is not in the file: print the file \
+         without --mlir-elide-elementsattrs-if-larger and --mlir-elide-resource-strings-if-larger"
+    );
+    let there = "a: \"0x0400\", // the first\n b.c: \"0x0400 d: \",\n \"e \\22f\": \"0x0400\"";
+    for name in ["a", "b.c", "\"e \\22f\"", "\"a\""] {
+        assert_eq!(of(name, &builtin(there)), Ok(()), "{name}");
+        assert!(of(name, "").is_err(), "{name}");
+        assert!(of(name, &builtin("")).is_err(), "{name}");
+    }
+    for name in ["d", "builtin", "first", "e"] {
+        assert!(of(name, &builtin(there)).is_err(), "{name}");
+    }
+    let elsewhere = "{-# dialect_resources: {other: {a: \"0x\"}}, external_resources: {builtin: {a: \"0x\"}} #-}";
+    assert!(of("a", elsewhere).is_err());
+    assert_eq!(
+        of("a", &(elsewhere.to_owned() + &builtin("a: \"0x\""))),
+        Ok(())
+    );
 }
 
 #[test]

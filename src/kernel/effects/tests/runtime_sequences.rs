@@ -155,3 +155,27 @@ fn what_is_moved_is_memory() {
     assert_eq!(device(generic), "in in");
     assert_eq!(device(&generic.replace("@in", "@out")), "in inout");
 }
+
+/// As aie-opt prints allocations and tasks that name their channel: S2MM is 0, MM2S is 1.
+#[test]
+fn the_generic_form_has_numbers_for_directions() {
+    let text = |read: &str, write: &str| {
+        format!(
+            "\"aie.device\"() <{{device = 4 : i32, sym_name = \"main\"}}> ({{\n\
+             %0 = \"aie.tile\"() <{{col = 0 : i32, row = 0 : i32}}> : () -> index\n\
+             \"aie.shim_dma_allocation\"(%0) <{{channel_dir = {read} : i32, channel_index = 0 : i64, plio = false, sym_name = \"r\"}}> : (index) -> ()\n\
+             \"aie.shim_dma_allocation\"(%0) <{{channel_dir = {write} : i32, channel_index = 1 : i64, plio = false, sym_name = \"w\"}}> : (index) -> ()\n\
+             \"aie.runtime_sequence\"() <{{sym_name = \"sequence\"}}> ({{\n\
+             ^bb0(%a: memref<4xi32>, %b: memref<4xi32>, %c: memref<4xi32>, %d: memref<4xi32>):\n\
+             \"aiex.npu.dma_memcpy_nd\"(%a) <{{id = 1 : i64, metadata = @r}}> : (memref<4xi32>) -> ()\n\
+             \"aiex.npu.dma_memcpy_nd\"(%b) <{{id = 2 : i64, metadata = @w}}> : (memref<4xi32>) -> ()\n\
+             %1 = \"aiex.dma_configure_task\"(%0) <{{channel = 0 : i32, direction = {read} : i32}}> ({{\n\
+             \"aie.dma_bd\"(%c) <{{len = 4 : i32, offset = 0 : i32}}> : (memref<4xi32>) -> ()\n\"aie.end\"() : () -> ()\n}}) : (index) -> index\n\
+             %2 = \"aiex.dma_configure_task\"(%0) <{{channel = 0 : i32, direction = {write} : i32}}> ({{\n\
+             \"aie.dma_bd\"(%d) <{{len = 4 : i32, offset = 0 : i32}}> : (memref<4xi32>) -> ()\n\"aie.end\"() : () -> ()\n}}) : (index) -> index\n\
+             }}) : () -> ()\n}}) : () -> ()"
+        )
+    };
+    assert_eq!(of(&text("1", "0")), "in inout in inout");
+    assert_eq!(of(&text("0", "2")), "inout inout inout inout");
+}

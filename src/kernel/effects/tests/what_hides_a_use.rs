@@ -202,10 +202,14 @@ fn values_at_odd_places_of_a_structured_operation() {
         body("linalg.pack %a inner_dims_pos = [0] into %b : memref<4xf32> -> memref<4xf32>"),
         "inout inout in"
     );
-    assert_eq!(
-        body("linalg.foo ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) (%c)"),
-        "inout inout inout"
-    );
+    for group in ["(%c)", "(%c : memref<4xf32>) {\nx.y\n}"] {
+        assert_eq!(
+            body(&format!(
+                "linalg.foo ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {group}"
+            )),
+            "inout inout inout"
+        );
+    }
 }
 
 /// The memory stays what it is under any layout or location.
