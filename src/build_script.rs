@@ -231,9 +231,7 @@ impl Warnings {
     fn note(&self, event: &Event) {
         let warning = match event {
             Event::Warning(text) => text.clone(),
-            Event::Damaged {
-                subject, reason, ..
-            } => format!("the cache's entry of {subject} is damaged ({reason}); it is made again"),
+            Event::Damaged(damage) => damage.to_string(),
             Event::Waiting { .. } | Event::WaitingForCache { .. } | Event::Running { .. } => return,
         };
         self.list().push(warning);

@@ -106,11 +106,19 @@ impl Terminal {
                 subject, holder, ..
             } => {
                 let holder = named(holder.as_ref());
-                self.status("waiting", Tone::Note, &format!("for {holder}, which is building {subject}"));
+                self.status(
+                    "waiting",
+                    Tone::Note,
+                    &format!("for {holder}, which is building {subject}"),
+                );
             }
             Event::WaitingForCache { holder } => {
                 let holder = named(holder.as_ref());
-                self.status("waiting", Tone::Note, &format!("for {holder}, which is clearing the cache"));
+                self.status(
+                    "waiting",
+                    Tone::Note,
+                    &format!("for {holder}, which is clearing the cache"),
+                );
             }
             Event::Running {
                 subject,
@@ -118,8 +126,11 @@ impl Terminal {
                 target,
                 invocation,
             } => {
-                let news = (self.announced.lock().unwrap_or_else(PoisonError::into_inner))
-                    .insert(((*subject).to_owned(), *kind, *target));
+                let news = (self
+                    .announced
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner))
+                .insert(((*subject).to_owned(), *kind, *target));
                 if news {
                     let doing = match kind {
                         Kind::Lower => "lowering",
@@ -130,13 +141,7 @@ impl Terminal {
                 }
                 self.detail("running", &invocation.shell());
             }
-            Event::Damaged {
-                subject,
-                kind,
-                reason,
-            } => self.warning(&format!(
-                "the cache's {kind} entry of {subject} is damaged ({reason}); it was put aside and is made again"
-            )),
+            Event::Damaged(damage) => self.warning(&damage.to_string()),
             Event::Warning(message) => self.warning(message),
         }
     }

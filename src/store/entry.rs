@@ -1,5 +1,6 @@
 //! Reading an entry: nothing of it is believed before its content has been checked.
 
+use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -57,8 +58,65 @@ pub(super) enum Lookup {
     Hit(Found),
     /// Nothing.
     Absent,
-    /// Something that can't be used, and why.
-    Damaged(String),
+    /// Something that can't be used.
+    Damaged(Fault),
+}
+
+/// Why an entry can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong with it.
+    pub reason: String,
+    /// Whether the system did not let us read it, which says nothing of its content.
+    pub is_unreadable: bool,
+}
+
+impl Fault {
+    /// Something that was read and is wrong.
+    pub(super) fn wrong(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            is_unreadable: false,
+        }
+    }
+
+    /// What came of reading a part of the entry.
+    pub(super) fn reading(part: &str, error: &io::Error) -> Self {
+        let reason = match error.kind() {
+            ErrorKind::NotFound => format!("{part} is missing"),
+            _ => format!("{part}: {error}"),
+        };
+        // Nothing, or something else, in the place of a file is damage; so is what we found ourselves.
+        let is_damage = matches!(
+            Errno::from_io_error(error),
+            None | Some(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP | Errno::NXIO)
+        );
+        Self {
+            reason,
+            is_unreadable: !is_damage,
+        }
+    }
+
+    /// `damaged`, or `unreadable`.
+    #[must_use]
+    pub const fn state(&self) -> &'static str {
+        if self.is_unreadable {
+            "unreadable"
+        } else {
+            "damaged"
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_unreadable {
+            "can't be read"
+        } else {
+            "is damaged"
+        };
+        write!(f, "{state} ({})", self.reason)
+    }
 }
 
 impl Artifact {
@@ -128,21 +186,16 @@ pub(super) fn lookup(shelf: &Shelf, key: &Digest, step: &Step) -> Lookup {
     let directory = match EntryDirectory::open(shelf, key) {
         Ok(directory) => directory,
         Err(error) if error.kind() == ErrorKind::NotFound => return Lookup::Absent,
-        Err(error) => return Lookup::Damaged(format!("its directory: {error}")),
+        Err(error) => return Lookup::Damaged(Fault::reading("its directory", &error)),
     };
     let is_gone = || fs::symlink_metadata(layout.entry(key)).is_err();
     let (file, metadata) = match directory.file(MANIFEST) {
         Ok(opened) => opened,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return if is_gone() {
-                Lookup::Absent
-            } else {
-                Lookup::Damaged(format!("{MANIFEST} is missing"))
-            };
-        }
-        Err(error) => return Lookup::Damaged(format!("{MANIFEST}: {error}")),
+        Err(error) if error.kind() == ErrorKind::NotFound && is_gone() => return Lookup::Absent,
+        Err(error) => return Lookup::Damaged(Fault::reading(MANIFEST, &error)),
     };
-    let bytes = read_limited(&file, &metadata, MANIFEST_LIMIT).map_err(|error| error.to_string());
+    let bytes = read_limited(&file, &metadata, MANIFEST_LIMIT)
+        .map_err(|error| Fault::reading(MANIFEST, &error));
     let verified = bytes.and_then(|bytes| match known.get(key) {
         Some(verified) if verified.is_still(&directory, &bytes) => Ok(verified.found.clone()),
         _ => verify(&directory, layout, bytes, key, step, known),
@@ -156,7 +209,7 @@ pub(super) fn lookup(shelf: &Shelf, key: &Digest, step: &Step) -> Lookup {
         }
         // Somebody took the entry away while we read it.
         Err(_) if is_gone() => Lookup::Absent,
-        Err(reason) => Lookup::Damaged(reason),
+        Err(fault) => Lookup::Damaged(fault),
     }
 }
 
@@ -167,17 +220,20 @@ fn verify(
     key: &Digest,
     step: &Step,
     known: &Recent<Digest, Verified>,
-) -> Result<Found, String> {
-    let head = Head::parse(&manifest).map_err(|error| error.to_string())?;
+) -> Result<Found, Fault> {
+    let head = Head::parse(&manifest).map_err(|error| Fault::wrong(error.to_string()))?;
     if head.key != *key {
-        return Err(format!("the manifest belongs to key {}", head.key.short()));
+        return Err(Fault::wrong(format!(
+            "the manifest belongs to key {}",
+            head.key.short()
+        )));
     }
     let named: Vec<_> = head.artifact.iter().map(|record| &*record.name).collect();
     let declared: Vec<_> = step.outputs.iter().map(|output| &*output.name).collect();
     if named != declared {
-        return Err(format!(
+        return Err(Fault::wrong(format!(
             "the manifest lists {named:?} instead of {declared:?}"
-        ));
+        )));
     }
     let place = layout.entry(key);
     let is_small = Verified::takes(&manifest, &head.artifact);
@@ -185,7 +241,7 @@ fn verify(
     let outputs = step.outputs.iter().zip(&head.artifact);
     let artifacts = outputs.map(|(output, record)| {
         let content = check(directory, record, is_small);
-        contents.extend(content.map_err(|reason| format!("{}: {reason}", output.name))?);
+        contents.extend(content?);
         Ok(Artifact {
             name: output.name.clone(),
             path: place.join(&*output.name),
@@ -195,7 +251,7 @@ fn verify(
         })
     });
     let found = Found {
-        artifacts: artifacts.collect::<Result<_, String>>()?,
+        artifacts: artifacts.collect::<Result<_, Fault>>()?,
         took: Duration::from_millis(head.took),
     };
     if is_small {
@@ -236,19 +292,21 @@ fn check(
     directory: &EntryDirectory<'_>,
     record: &ArtifactRecord,
     wanted: bool,
-) -> Result<Option<Vec<u8>>, String> {
-    let file = promised(directory, record).map_err(explained)?;
-    let (checksum, content) = if wanted {
-        let content = read_sized(&file, record.size).map_err(explained)?;
-        (Checksum::of(&content, &record.sha256), Some(content))
-    } else {
-        let checksum = Checksum::of_reader(file.take(record.size), &record.sha256, |_| ());
-        (checksum.map_err(explained)?, None)
+) -> Result<Option<Vec<u8>>, Fault> {
+    let read = || -> io::Result<_> {
+        let file = promised(directory, record)?;
+        if wanted {
+            let content = read_sized(&file, record.size)?;
+            return Ok((Checksum::of(&content, &record.sha256), Some(content)));
+        }
+        let checksum = Checksum::of_reader(file.take(record.size), &record.sha256, |_| ())?;
+        Ok((checksum, None))
     };
+    let (checksum, content) = read().map_err(|error| Fault::reading(&record.name, &error))?;
     if checksum == record.blake3 {
         Ok(content)
     } else {
-        Err("its content changed".into())
+        Err(changed(record))
     }
 }
 
@@ -256,29 +314,27 @@ fn check(
 pub(super) fn check_fully(
     directory: &EntryDirectory<'_>,
     record: &ArtifactRecord,
-) -> Result<(), String> {
-    let file = promised(directory, record).map_err(explained)?;
+) -> Result<(), Fault> {
     let mut hasher = Hasher::new();
-    let look = |piece: &[u8]| hasher.update(piece);
-    let checksum = Checksum::of_reader(file.take(record.size), &record.sha256, look);
-    let checksum = checksum.map_err(explained)?;
+    let checksum = promised(directory, record).and_then(|file| {
+        let look = |piece: &[u8]| hasher.update(piece);
+        Checksum::of_reader(file.take(record.size), &record.sha256, look)
+    });
+    let checksum = checksum.map_err(|error| Fault::reading(&record.name, &error))?;
     if checksum == record.blake3 && hasher.finish() == record.sha256 {
         Ok(())
     } else {
-        Err("its content changed".into())
+        Err(changed(record))
     }
+}
+
+fn changed(record: &ArtifactRecord) -> Fault {
+    Fault::wrong(format!("{}: its content changed", record.name))
 }
 
 fn promised(directory: &EntryDirectory<'_>, record: &ArtifactRecord) -> io::Result<File> {
     let opened = directory.file(&record.name);
     opened.and_then(|opened| sized(opened, record.size))
-}
-
-fn explained(error: io::Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => "missing".into(),
-        _ => error.to_string(),
-    }
 }
 
 /// The content of a file of that size, in as few calls as there can be.

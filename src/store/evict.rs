@@ -13,8 +13,9 @@ use super::sweep::delete;
 use super::{Cache, Sharing, open};
 use crate::digest::Digest;
 
-/// Moves a damaged entry out of the way, beside a file that says what is wrong with it.
-pub(super) fn quarantine(cache: &Cache, key: &Digest, reason: &str) -> io::Result<()> {
+/// Moves a damaged entry out of the way, beside a file that says what is wrong with it. Gives whether
+/// there was one to be moved.
+pub(super) fn quarantine(cache: &Cache, key: &Digest, reason: &str) -> io::Result<bool> {
     let layout = cache.layout();
     open::check_real(&layout.quarantine())?;
     let place = tempfile::Builder::new()
@@ -28,11 +29,11 @@ pub(super) fn quarantine(cache: &Cache, key: &Digest, reason: &str) -> io::Resul
     match fs::rename(layout.entry(key), place.path().join("entry")) {
         Ok(()) => {
             let _ = place.keep();
-            Ok(())
+            Ok(true)
         }
         // Somebody else was faster, or a file stands in the place of the shard.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Ok(())
+            Ok(false)
         }
         Err(error) => Err(error),
     }

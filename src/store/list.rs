@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::layout::{Layout, MANIFEST};
 use super::manifest::Manifest;
-use super::{Store, entry, survey};
+use super::{Fault, Store, entry, survey};
 use crate::digest::Digest;
 use crate::parallel;
 
@@ -44,7 +44,7 @@ pub struct Shown {
     /// When it was last used, in seconds since 1970, to the hour.
     pub last_used: u64,
     /// What is wrong with it.
-    pub fault: Option<String>,
+    pub fault: Option<Fault>,
 }
 
 /// Why an entry can't be shown.
@@ -66,9 +66,9 @@ pub enum ShowError {
         /// Some of them.
         keys: Vec<Digest>,
     },
-    /// Its manifest is damaged.
-    #[error("the entry {0} is damaged ({1}); `npu-build cache verify --repair` puts it aside")]
-    Damaged(Digest, String),
+    /// Its manifest can't be used.
+    #[error("the entry {0} {1}; `npu-build cache verify --repair` moves it to the quarantine")]
+    Damaged(Digest, Fault),
 }
 
 impl Store {
@@ -131,10 +131,11 @@ impl Store {
             }
         };
         let path = layout.entry(&key);
-        let damaged = |reason: String| ShowError::Damaged(key, reason);
+        let damaged = |fault| ShowError::Damaged(key, fault);
         let bytes = entry::read_manifest(&path.join(MANIFEST));
-        let bytes = bytes.map_err(|error| damaged(error.to_string()))?;
-        let manifest = Manifest::parse(&bytes).map_err(|error| damaged(error.to_string()))?;
+        let bytes = bytes.map_err(|error| damaged(Fault::reading(MANIFEST, &error)))?;
+        let manifest =
+            Manifest::parse(&bytes).map_err(|error| damaged(Fault::wrong(error.to_string())))?;
         let extent = survey::extent(layout, &key);
         Ok(Shown {
             path,

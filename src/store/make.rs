@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::area::{self, Area};
-use super::entry::{Artifact, Found, Lookup, Temporary};
+use super::entry::{Artifact, Fault, Found, Lookup, Temporary};
 use super::layout::MANIFEST;
 use super::lock::{self, Lock, LockError, LockEvent, Mode};
 use super::manifest::Manifest;
 use super::stats::{Cause, Miss};
-use super::{Cache, EnsureError, Event, Observer, Outcome, Sharing, evict, explain, open};
+use super::{
+    Cache, Damage, EnsureError, Event, Fate, Observer, Outcome, Sharing, evict, explain, open,
+};
 use crate::digest::Digest;
 use crate::step::Step;
 use crate::step::execute::{self, ExecuteError, Produced};
@@ -59,13 +61,21 @@ impl Made {
             miss: None,
         }
     }
+
+    const fn built(found: Found, miss: Miss) -> Self {
+        Self {
+            found,
+            outcome: Outcome::Built,
+            miss: Some(miss),
+        }
+    }
 }
 
 impl Job<'_> {
     /// Builds where there is no cache.
     pub(super) fn make_without(&self) -> Result<Made, EnsureError> {
         let miss = Miss::new(Cause::Asked, "there is no cache");
-        Ok(self.made(self.build_outside()?, miss))
+        Ok(Made::built(self.build_outside()?, miss))
     }
 
     /// Builds under the key's lock, unless somebody else has meanwhile.
@@ -76,7 +86,7 @@ impl Job<'_> {
         {
             self.warn_unwritable(cache, &error);
             let miss = Miss::new(Cause::Asked, "the cache can't be written");
-            return Ok(self.made(self.build_outside()?, miss));
+            return Ok(Made::built(self.build_outside()?, miss));
         }
         let _locks = match self.lock(cache) {
             Ok(locks) => locks,
@@ -88,44 +98,37 @@ impl Job<'_> {
                 Vec::new()
             }
         };
+        let mut fault = None;
         let miss = match cache.lookup(&self.key, self.step) {
             Lookup::Hit(found) if !self.refresh => return Ok(Made::hit(found)),
             Lookup::Hit(_) => Miss::new(Cause::Asked, "--refresh"),
             Lookup::Absent => explain::absent(cache, self.step, &self.key).0,
-            Lookup::Damaged(reason) => {
-                (self.observe)(Event::Damaged {
-                    subject: &self.step.subject,
-                    kind: self.step.kind,
-                    reason: &reason,
-                });
-                Miss::new(Cause::Damaged, reason)
+            Lookup::Damaged(found) => {
+                let miss = Miss::new(Cause::Damaged, &*found.reason);
+                fault = Some(found);
+                miss
             }
         };
         if cache.read_only.is_some() {
-            return Ok(self.made(self.build_outside()?, miss));
+            if let Some(fault) = &fault {
+                self.tell(fault, Fate::Stays);
+            }
+            return Ok(Made::built(self.build_outside()?, miss));
         }
-        let found = match self.build_in(cache, &miss) {
+        match self.build_in(cache, fault.as_ref()) {
             Err(Failure::Cache(error)) => {
                 self.warn_unwritable(cache, &error);
-                self.build_outside()?
+                Ok(Made::built(self.build_outside()?, miss))
             }
-            Err(Failure::Step(error)) => return Err(self.with_log(cache, error).into()),
-            Ok(found) => found,
-        };
-        Ok(self.made(found, miss))
-    }
-
-    fn made(&self, found: Found, miss: Miss) -> Made {
-        let outcome = match miss.cause {
-            Cause::Damaged => Outcome::Repaired {
-                reason: miss.reason.clone(),
-            },
-            _ => Outcome::Built,
-        };
-        Made {
-            found,
-            outcome,
-            miss: Some(miss),
+            Err(Failure::Step(error)) => Err(self.with_log(cache, error).into()),
+            Ok(found) if fault.is_none() => Ok(Made::built(found, miss)),
+            Ok(found) => Ok(Made {
+                found,
+                outcome: Outcome::Repaired {
+                    reason: miss.reason.clone(),
+                },
+                miss: Some(miss),
+            }),
         }
     }
 
@@ -175,17 +178,10 @@ impl Job<'_> {
         Ok(vec![root, own])
     }
 
-    fn build_in(&self, cache: &Cache, miss: &Miss) -> Result<Found, Failure> {
-        area::sweep(&cache.layout().work());
-        let area = Area::new(&cache.layout().work(), cache.sharing())?;
+    fn build_in(&self, cache: &Cache, fault: Option<&Fault>) -> Result<Found, Failure> {
+        let area = self.clear_place(cache, fault)?;
         let destination = cache.layout().entry(&self.key);
         let shard = cache.layout().shard(&self.key);
-        if fs::symlink_metadata(&shard).is_ok_and(|metadata| !metadata.is_dir()) {
-            fs::rename(&shard, area.misplaced())?;
-        }
-        if miss.cause == Cause::Damaged {
-            evict::quarantine(cache, &self.key, &miss.reason)?;
-        }
         let (produced, created) = self.produce(&area)?;
         let published =
             open::create(&shard, cache.sharing()).and_then(|()| publish(&area, &destination));
@@ -214,6 +210,31 @@ impl Job<'_> {
                 Ok(self.temporary(&produced, outside))
             }
         }
+    }
+
+    /// An area to build in, with what is in the entry's place and can't be used out of the way.
+    fn clear_place(&self, cache: &Cache, fault: Option<&Fault>) -> io::Result<Area> {
+        let clear = || {
+            area::sweep(&cache.layout().work());
+            let area = Area::new(&cache.layout().work(), cache.sharing())?;
+            let shard = cache.layout().shard(&self.key);
+            if fs::symlink_metadata(&shard).is_ok_and(|metadata| !metadata.is_dir()) {
+                fs::rename(&shard, area.misplaced())?;
+            }
+            let quarantine = |fault: &Fault| evict::quarantine(cache, &self.key, &fault.reason);
+            let moved = fault.map(quarantine).transpose()?;
+            Ok((area, moved))
+        };
+        let cleared = clear();
+        if let Some(fault) = fault {
+            let fate = match cleared {
+                Ok((_, Some(true))) => Fate::Quarantined,
+                Ok(_) => Fate::Gone,
+                Err(_) => Fate::Stays,
+            };
+            self.tell(fault, fate);
+        }
+        cleared.map(|(area, _)| area)
     }
 
     /// The outputs where they were made, for as long as somebody wants them.
@@ -301,6 +322,15 @@ impl Job<'_> {
             failure.log_path = Some(path);
         }
         ExecuteError::Tool(failure)
+    }
+
+    fn tell(&self, fault: &Fault, fate: Fate) {
+        (self.observe)(Event::Damaged(Damage {
+            subject: &self.step.subject,
+            kind: self.step.kind,
+            fault,
+            fate,
+        }));
     }
 
     fn warn(&self, warning: String) {

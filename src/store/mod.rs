@@ -1,7 +1,7 @@
 //! The store: the cache directory and [`Store::ensure`], the one way to have a step's outputs.
 //!
 //! An entry is a directory named by its key, published by one rename with its manifest inside, and
-//! verified by content whenever it is used. Whatever does not verify is put aside and built again.
+//! verified by content whenever it is used. Whatever does not verify is quarantined and built again.
 //! Locks only keep two processes from doing the same work; nothing relies on them.
 
 mod area;
@@ -23,6 +23,7 @@ mod sweep;
 mod verified;
 mod verify;
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use std::time::{Duration, Instant};
 
 pub use clean::{Bounds, CleanError, Cleaned};
 pub use clear::{ClearError, Cleared, Selection};
-pub use entry::Artifact;
+pub use entry::{Artifact, Fault};
 use entry::{Lookup, Shelf, Temporary};
 use layout::Layout;
 pub use list::{Listed, ShowError, Shown};
@@ -137,17 +138,51 @@ pub enum Event<'a> {
         /// The command line.
         invocation: &'a Invocation,
     },
-    /// An entry did not verify and was put aside.
-    Damaged {
-        /// The kernel.
-        subject: &'a str,
-        /// The kind of step.
-        kind: Kind,
-        /// What is wrong with it.
-        reason: &'a str,
-    },
+    /// An entry did not verify.
+    Damaged(Damage<'a>),
     /// Something is not as it should be, but the build goes on.
     Warning(String),
+}
+
+/// An entry that can't be used, and what became of it.
+#[derive(Clone, Debug)]
+pub struct Damage<'a> {
+    /// The kernel.
+    pub subject: &'a str,
+    /// The kind of step.
+    pub kind: Kind,
+    /// What is wrong with it.
+    pub fault: &'a Fault,
+    /// Where it is now.
+    pub fate: Fate,
+}
+
+/// What became of an entry that can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was moved to the quarantine.
+    Quarantined,
+    /// It was no directory of ours, or is gone already.
+    Gone,
+    /// It could not be moved.
+    Stays,
+}
+
+impl fmt::Display for Damage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            subject,
+            kind,
+            fault,
+            fate,
+        } = self;
+        let fate = match fate {
+            Fate::Quarantined => "it was moved to the quarantine and is made again",
+            Fate::Gone => "it is made again",
+            Fate::Stays => "it stays where it is, and what is made now is not kept",
+        };
+        write!(f, "the cache's {kind} entry of {subject} {fault}; {fate}")
+    }
 }
 
 /// Where events go.

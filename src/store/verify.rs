@@ -1,14 +1,14 @@
 //! Verifying everything: each entry's structure and digests, who may write what, and what else lies
-//! around. Nothing is changed unless repair is asked for; then what is damaged is put aside, so that
+//! around. Nothing is changed unless repair is asked for; then what is damaged is quarantined, so that
 //! it is built again when it is needed.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::directory::EntryDirectory;
+use super::entry::Fault;
 use super::layout::MANIFEST;
 use super::lock::{self, LockError, LockEvent, Mode};
 use super::manifest::Manifest;
@@ -204,13 +204,13 @@ impl Verification<'_> {
     fn entry(&self, key: &Digest) {
         let layout = self.cache.layout();
         self.directory(&layout.entry(key));
-        let reason = match self.cache.check(key) {
+        let fault = match self.cache.check(key) {
             Ok(bytes) => {
                 self.entries.fetch_add(1, Ordering::Relaxed);
                 self.bytes.fetch_add(bytes, Ordering::Relaxed);
                 return;
             }
-            Err(reason) => reason,
+            Err(fault) => fault,
         };
         // It may be replaced or taken away just now: who has the key's lock sees what is.
         let lock = match self.cache.read_only {
@@ -221,8 +221,8 @@ impl Verification<'_> {
             return;
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
-        self.tell(Some(*key), &layout.entry(key), &reason, || {
-            lock.is_some() && evict::quarantine(self.cache, key, &reason).is_ok()
+        self.tell(Some(*key), &layout.entry(key), &fault.reason, || {
+            lock.is_some() && evict::quarantine(self.cache, key, &fault.reason).is_ok()
         });
     }
 
@@ -250,35 +250,37 @@ impl Verification<'_> {
 
 impl Cache {
     /// Everything that can be told of an entry without its step. Gives the bytes of its files.
-    pub(super) fn check(&self, key: &Digest) -> Result<u64, String> {
+    pub(super) fn check(&self, key: &Digest) -> Result<u64, Fault> {
         let layout = self.layout();
         let directory = EntryDirectory::open(&self.own, key)
-            .map_err(|error| format!("its directory: {error}"))?;
+            .map_err(|error| Fault::reading("its directory", &error))?;
         let bytes = directory
             .file(MANIFEST)
             .and_then(|(file, metadata)| {
                 entry::read_limited(&file, &metadata, entry::MANIFEST_LIMIT)
             })
-            .map_err(|error| match error.kind() {
-                ErrorKind::NotFound => format!("{MANIFEST} is missing"),
-                _ => format!("{MANIFEST}: {error}"),
-            })?;
-        let manifest = Manifest::parse(&bytes).map_err(|error| error.to_string())?;
+            .map_err(|error| Fault::reading(MANIFEST, &error))?;
+        let manifest = Manifest::parse(&bytes).map_err(|error| Fault::wrong(error.to_string()))?;
         let head = &manifest.head;
         if head.key != *key {
-            return Err(format!("the manifest belongs to key {}", head.key.short()));
+            return Err(Fault::wrong(format!(
+                "the manifest belongs to key {}",
+                head.key.short()
+            )));
         }
         if manifest.record.material.key() != *key {
-            return Err("the manifest's key material gives another key".into());
+            return Err(Fault::wrong(
+                "the manifest's key material gives another key",
+            ));
         }
         let mut total = bytes.len() as u64;
         for record in &head.artifact {
             let name = &record.name;
             let is_plain = Path::new(name).file_name() == Some(name.as_ref());
             if !is_plain || name == MANIFEST {
-                return Err(format!("{name:?} is no artifact's name"));
+                return Err(Fault::wrong(format!("{name:?} is no artifact's name")));
             }
-            entry::check_fully(&directory, record).map_err(|reason| format!("{name}: {reason}"))?;
+            entry::check_fully(&directory, record)?;
             total = total.saturating_add(record.size);
         }
         let is_ours = |name: &std::ffi::OsStr| {
@@ -292,7 +294,10 @@ impl Cache {
             .map(|entry| entry.file_name())
             .find(|name| !is_ours(name))
         {
-            Some(name) => Err(format!("{} does not belong to it", name.display())),
+            Some(name) => Err(Fault::wrong(format!(
+                "{} does not belong to it",
+                name.display()
+            ))),
             None => Ok(total),
         }
     }

@@ -31,10 +31,10 @@ pub enum CacheCommand {
     #[command(after_help = "Examples:\n  \
         npu-build cache verify\n  \
         npu-build cache verify --repair -j 4\n\n\
-        Exit code 0: all is well, or is now; 1: something is not. A repaired entry is put aside, into\n\
+        Exit code 0: all is well, or is now; 1: something is not. A repaired entry is moved to\n\
         the cache's quarantine directory, and built again when it is needed. Builds may go on meanwhile.")]
     Verify {
-        /// Put aside what is damaged, delete what is left over, close what others could write
+        /// Quarantine what is damaged, delete what is left over, close what others could write
         #[arg(long)]
         repair: bool,
         /// How many threads read at once [default: one per core]

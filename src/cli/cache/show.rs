@@ -41,7 +41,7 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
             bytes: shown.bytes,
             hits,
             last_used: shown.last_used,
-            fault: shown.fault.as_deref(),
+            fault: shown.fault.as_ref().map(|fault| &*fault.reason),
             manifest,
         })?;
         return verdict;
@@ -57,7 +57,7 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
         format!("size       {}", size(shown.bytes)),
         match &shown.fault {
             None => "state      sound".to_owned(),
-            Some(reason) => format!("state      damaged: {reason}"),
+            Some(fault) => format!("state      {}: {}", fault.state(), fault.reason),
         },
         "artifacts".to_owned(),
     ];

@@ -92,7 +92,9 @@ impl Store {
         };
         match cache.lookup(&key, step) {
             Lookup::Hit(found) => explanation.artifacts = cache.lend(found.artifacts),
-            Lookup::Damaged(reason) => explanation.miss = Some(Miss::new(Cause::Damaged, reason)),
+            Lookup::Damaged(fault) => {
+                explanation.miss = Some(Miss::new(Cause::Damaged, fault.reason))
+            }
             Lookup::Absent => {
                 if index::is_lost(cache.layout()) {
                     // Who asks has the time, and a cache that can't be written stays as it is.
