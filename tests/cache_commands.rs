@@ -811,7 +811,7 @@ fn hits_misses_repairs_and_failures_are_counted() {
     for word in [
         "compile",
         "damaged: an entry did not verify",
-        "kernel.so: missing",
+        "kernel.so is missing",
     ] {
         assert!(told.contains(word), "no '{word}' in:\n{told}");
     }
