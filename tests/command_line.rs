@@ -9,6 +9,8 @@
 )]
 
 mod common;
+#[path = "command_line/completions.rs"]
+mod completions;
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -200,7 +200,10 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
             let mut command = Arguments::command();
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut command, "npu-build", &mut text);
-            Ok(terminal.result_bytes(&text)?)
+            let text = String::from_utf8_lossy(&text);
+            // For bash clap_complete 4.6 has two spellings of a name with a hyphen in its labels.
+            let text = text.replace("npu__subcmd__build", "npu__build");
+            Ok(terminal.result_bytes(text.as_bytes())?)
         }
     }
 }
