@@ -36,6 +36,7 @@ pub mod step;
 pub mod store;
 pub mod tensor;
 pub mod toolchain;
+mod value;
 
 pub use build_script::{BuildScript, ScriptError, build_script};
 pub use builder::Builder;

@@ -43,7 +43,8 @@ fn numbers_have_limits() {
         "4294967297",
         "99999999999999999999",
         "one",
-        "0x1",
+        "+1",
+        "0x",
     ] {
         let jobs = format!("--jobs={jobs}");
         scene.refuses(
@@ -78,10 +79,33 @@ fn numbers_have_limits() {
             &["is no CPU", "x86-64-v3"],
         );
     }
+    for (option, words) in [
+        ("--grid=+1", "is no grid"),
+        ("--grid=2147483648", "is no grid"),
+        ("--option=stack-size=-32", "multiple of 32"),
+        ("--option=tiling-sizes=+4,4", "numbers above zero"),
+        ("--option=xclbin-kernel-id=0x+1", "such as 0x901"),
+        ("--cache-dir=", "--cache-dir"),
+        ("--llvm=", "--llvm"),
+        ("--cxx=", "the path is empty"),
+        ("--transform=", "--transform"),
+    ] {
+        scene.refuses(&[compile(file), vec![option]].concat(), 2, &[words]);
+    }
+    for (option, words) in [
+        ("--max-size=+1G", "is no size"),
+        ("--max-size=1.5G", "is no size"),
+        ("--max-entries=+1", "'+1' is no number, or 'unlimited'"),
+        ("--max-entries=1e3", "is no number"),
+        ("--max-age=1", "is no time"),
+    ] {
+        scene.refuses(&["cache", "gc", option], 2, &[words]);
+    }
     for good in [
         "-j1",
         "-j1024",
         "-j=7",
+        "-j0x10",
         "--timeout=1000",
         "--timeout=1h 30m",
         "--timeout=18446744073709551615",

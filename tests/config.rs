@@ -723,3 +723,39 @@ fn two_tables_for_one_kernel_are_refused() {
         Ok(())
     );
 }
+
+/// No file has an empty name, and the directory of the file is not meant by it.
+#[test]
+fn paths_in_files_are_not_empty() {
+    let place = Place::new();
+    for (table, key) in [
+        ("[build]", "transform = X"),
+        ("[cache]", "dir = X"),
+        ("[cache]", "layers = [\"a\", X]"),
+        ("[toolchain]", "llvm = X"),
+        ("[toolchain]", "air = X"),
+        ("[toolchain]", "aie = X"),
+        ("[toolchain]", "peano = X"),
+        ("[toolchain]", "xrt = X"),
+        ("[toolchain]", "cxx = X"),
+        ("[toolchain]", "python = X"),
+        ("[[kernel]]", "path = X"),
+        ("[[kernel]]\npath = \"k.mlir\"", "transform = X"),
+        ("[[kernel]]\npath = \"k.mlir\"", "inputs = [X]"),
+    ] {
+        let load = |value: &str| {
+            place.project_file(&format!("{table}\n{}\n", key.replace('X', value)));
+            let environment = Environment::from_fn(variable);
+            let loaded = Settings::load(Layer::default(), &environment, &place.project);
+            loaded.map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(load("\"x\""), Ok(()), "{table} {key}");
+        let error = load("\"\"").unwrap_err();
+        assert!(
+            error.contains("the path is empty") && error.contains("line"),
+            "{error}"
+        );
+        let error = load("\"a\\u0000b\"").unwrap_err();
+        assert!(error.contains("NUL"), "{error}");
+    }
+}

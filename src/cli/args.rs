@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-use npu_build::config::{LaunchGrid, Layer, Package, parse_jobs, parse_timeout};
+use npu_build::config::{LaunchGrid, Layer, Package, parse_jobs, parse_timeout, path};
 use npu_build::kernel::{Target, contract};
 use npu_build::step::cpu::March;
 use npu_build::step::npu::Options;
@@ -118,7 +119,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]
     pub xrt: Option<PathBuf>,
     /// The C++ compiler of the XRT shim [default: $CXX, g++ or clang++]
-    #[arg(long, global = true, value_name = "PROGRAM", help_heading = "Tools")]
+    #[arg(long, global = true, value_name = "PROGRAM", value_parser = OsStringValueParser::new().try_map(path::<OsString>), help_heading = "Tools")]
     pub cxx: Option<OsString>,
     /// The Python environment that has the tools' wheels [default: $VIRTUAL_ENV]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Tools")]

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use npu_build::config::integer;
 use npu_build::hsaco::Arch;
 use npu_build::hsaco::dump::Dump;
 use npu_build::hsaco::file::{Bytes, FileFault};
@@ -150,7 +151,8 @@ fn parse_agent(text: &str) -> Result<Agent, String> {
     let arch: Arch = (arch.parse()).map_err(|error| format!("{error}"))?;
     let mut agent = Agent::of(arch);
     if let Some(columns) = columns {
-        agent.columns = (columns.parse()).map_err(|_| format!("'{columns}' is no number"))?;
+        agent.columns = integer(columns, 0..=u32::MAX)
+            .ok_or_else(|| format!("'{columns}' is no number of columns"))?;
     }
     Ok(agent)
 }

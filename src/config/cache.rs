@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::store::Bounds;
+use crate::value;
 
 /// What a layer of the settings says of the cache besides its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct CacheChoices {
     /// Since an entry's last use.
     pub max_age: Option<Bound<Age>>,
     /// Entries.
-    pub max_entries: Option<Bound<u64>>,
+    pub max_entries: Option<Bound<Count>>,
 }
 
 /// A limit, or the word that there is none.
@@ -31,6 +32,10 @@ pub enum Bound<T> {
 /// A number of bytes that is written with a unit, e.g. `5GiB` or `500M`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u64);
+
+/// A number of things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count(pub u64);
 
 /// A time that is written with units, e.g. `90d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +66,7 @@ impl CacheChoices {
                 .map_or(default.age, |bound| bound.map(|Age(age)| age)),
             entries: self
                 .max_entries
-                .map_or(default.entries, |bound| bound.map(|count| count)),
+                .map_or(default.entries, |bound| bound.map(|Count(count)| count)),
         }
     }
 }
@@ -96,21 +101,17 @@ impl FromStr for Bytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no size; give bytes, or a unit as in 500M or 5GiB");
-        let digits = text
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        let shift = match unit.trim().to_ascii_lowercase().as_str() {
-            "" | "b" => 0,
-            "k" | "kib" | "kb" => 10,
-            "m" | "mib" | "mb" => 20,
-            "g" | "gib" | "gb" => 30,
-            "t" | "tib" | "tb" => 40,
-            _ => return Err(wrong()),
-        };
-        number.checked_mul(1 << shift).map(Self).ok_or_else(wrong)
+        let size = value::size(text).map(Self);
+        size.ok_or_else(|| format!("'{text}' is no size; give bytes, or a unit as in 500M or 5GiB"))
+    }
+}
+
+impl FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = value::integer(text, 0..=u64::MAX).map(Self);
+        count.ok_or_else(|| format!("'{text}' is no number"))
     }
 }
 
@@ -164,8 +165,8 @@ mod tests {
             "2d".parse(),
             Ok(Bound::To(Age(Duration::from_secs(172_800))))
         );
-        assert_eq!("7".parse(), Ok(Bound::To(7u64)));
-        let refused = "x".parse::<Bound<u64>>().unwrap_err();
-        assert!(refused.contains("unlimited"), "{refused}");
+        assert_eq!("7".parse(), Ok(Bound::To(Count(7))));
+        let refused = "x".parse::<Bound<Count>>().unwrap_err();
+        assert_eq!(refused, "'x' is no number, or 'unlimited'");
     }
 }

@@ -14,11 +14,12 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::npu::{LaunchGrid, NpuChoices, Package};
-use super::{Age, Bound, Bytes, CacheChoices, Layer, parse_jobs, parse_timeout};
+use super::{Age, Bound, Bytes, CacheChoices, Count, Layer, parse_jobs, parse_timeout};
 use crate::kernel::Target;
 use crate::step::cpu::March;
 use crate::step::npu::Options;
 use crate::toolchain::HsacoPacker;
+use crate::value;
 
 /// The project file's name.
 pub const PROJECT_FILE: &str = "npu-build.toml";
@@ -110,7 +111,7 @@ struct BuildText {
     target: Option<Parsed<Target>>,
     runtime: Option<Parsed<Runtime>>,
     format: Option<Parsed<Package>>,
-    transform: Option<PathBuf>,
+    transform: Option<Place>,
     march: Option<Parsed<March>>,
     runtime_crate: Option<String>,
     timeout: Option<Timeout>,
@@ -121,13 +122,13 @@ struct BuildText {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct CacheText {
-    dir: Option<PathBuf>,
+    dir: Option<Place>,
     enabled: Option<bool>,
     shared: Option<bool>,
-    layers: Option<Vec<PathBuf>>,
+    layers: Option<Vec<Place>>,
     max_size: Option<Limit<Bytes>>,
     max_age: Option<Limit<Age>>,
-    max_entries: Option<Limit<u64>>,
+    max_entries: Option<Limit<Count>>,
 }
 
 /// A bound: a plain number, or text.
@@ -166,20 +167,20 @@ where
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ToolchainText {
-    llvm: Option<PathBuf>,
-    air: Option<PathBuf>,
-    aie: Option<PathBuf>,
-    peano: Option<PathBuf>,
-    xrt: Option<PathBuf>,
-    cxx: Option<PathBuf>,
-    python: Option<PathBuf>,
+    llvm: Option<Place>,
+    air: Option<Place>,
+    aie: Option<Place>,
+    peano: Option<Place>,
+    xrt: Option<Place>,
+    cxx: Option<Place>,
+    python: Option<Place>,
     hsaco_packer: Option<Parsed<HsacoPacker>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct KernelText {
-    path: PathBuf,
+    path: Place,
     #[serde(default)]
     target: OneOrMore<Target>,
     entry: Option<String>,
@@ -193,11 +194,11 @@ struct KernelText {
     runtime: OneOrMore<Runtime>,
     format: Option<Parsed<Package>>,
     grid: Option<Grid>,
-    transform: Option<PathBuf>,
+    transform: Option<Place>,
     #[serde(default)]
     options: OptionsText,
     #[serde(default)]
-    inputs: Vec<PathBuf>,
+    inputs: Vec<Place>,
     #[serde(default)]
     tool_args: Vec<String>,
 }
@@ -278,6 +279,19 @@ impl TryFrom<BTreeMap<String, toml::Value>> for OptionsText {
             options.set(name, &text(value))?;
         }
         Ok(Self(options))
+    }
+}
+
+/// The name of a file, directory or program.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Place(PathBuf);
+
+impl TryFrom<String> for Place {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        value::path(text.into()).map(Self)
     }
 }
 
@@ -446,7 +460,7 @@ impl Text {
     /// Paths are relative to the directory of the file that they stand in.
     fn into_file(self, directory: &Path) -> File {
         let kernels = self.kernel.into_iter().map(|kernel| KernelSection {
-            path: directory.join(kernel.path),
+            path: directory.join(kernel.path.0),
             targets: kernel.target.0,
             entry: kernel.entry,
             signature: kernel.signature,
@@ -461,20 +475,18 @@ impl Text {
             format: kernel.format.map(|parsed| parsed.0),
             npu: NpuChoices {
                 grid: kernel.grid.map(|grid| grid.0),
-                transform: kernel.transform,
+                transform: kernel.transform.map(|place| place.0),
                 options: kernel.options.0,
-                inputs: kernel.inputs,
+                inputs: kernel.inputs.into_iter().map(|place| place.0).collect(),
                 arguments: kernel.tool_args,
             }
             .in_directory(directory),
         });
-        let absolute = |path: PathBuf| directory.join(path);
+        let absolute = |place: Place| directory.join(place.0);
         let packer = self.toolchain.hsaco_packer;
         File {
             layer: Layer {
-                cache_dir: (self.cache.dir)
-                    .filter(|dir| !dir.as_os_str().is_empty())
-                    .map(absolute),
+                cache_dir: self.cache.dir.map(absolute),
                 cache: self.cache.enabled,
                 shared_cache: self.cache.shared,
                 cache_choices: CacheChoices {
@@ -494,9 +506,9 @@ impl Text {
                 aie: self.toolchain.aie.map(absolute),
                 peano: self.toolchain.peano.map(absolute),
                 xrt: self.toolchain.xrt.map(absolute),
-                cxx: self.toolchain.cxx.map(|program| match program.parent() {
+                cxx: self.toolchain.cxx.map(|program| match program.0.parent() {
                     // A name is looked for on PATH.
-                    Some(parent) if parent.as_os_str().is_empty() => program.into_os_string(),
+                    Some(parent) if parent.as_os_str().is_empty() => program.0.into_os_string(),
                     _ => absolute(program).into_os_string(),
                 }),
                 python: self.toolchain.python.map(absolute),

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use cache::{Age, Bound, Bytes, CacheChoices};
+pub use cache::{Age, Bound, Bytes, CacheChoices, Count};
 pub use environment::{Environment, READ};
 pub use file::{ConfigError, KernelSection, PROJECT_FILE};
 pub use npu::{LaunchGrid, NpuChoices, Package};
@@ -23,6 +23,7 @@ use crate::launcher;
 use crate::step::cpu::March;
 use crate::store::{Bounds, Sharing};
 use crate::toolchain::{AieSearch, Configured, HsacoPacker, Search, XrtSearch};
+pub use crate::value::{integer, path};
 use file::File;
 
 /// What a layer may say; the highest layer that says something wins.
@@ -323,9 +324,9 @@ impl Layer {
 /// # Errors
 /// Says what is understood.
 pub fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let parsed = match text.trim().parse::<u64>() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => humantime::parse_duration(text).ok(),
+    let parsed = match integer(text.trim(), 0..=u64::MAX) {
+        Some(seconds) => Some(Duration::from_secs(seconds)),
+        None => humantime::parse_duration(text).ok(),
     };
     parsed.filter(|timeout| !timeout.is_zero()).ok_or_else(|| {
         format!("'{text}' is no time above zero; give seconds, or units as in 90s, 10m or '1h 30m'")
@@ -337,9 +338,7 @@ pub fn parse_timeout(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// Says what the limits are.
 pub fn parse_jobs(text: &str) -> Result<u32, String> {
-    text.parse()
-        .ok()
-        .filter(|jobs| (1..=MAX_JOBS).contains(jobs))
+    integer(text, 1..=MAX_JOBS)
         .ok_or_else(|| format!("'{text}' is no number of jobs from 1 to {MAX_JOBS}"))
 }
 

@@ -9,6 +9,7 @@ use npu_runtime::Grid;
 use crate::nearest;
 use crate::step::npu::Options;
 use crate::toolchain::Format;
+use crate::value::integers;
 
 /// What only the npu targets are told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,8 +136,7 @@ impl FromStr for LaunchGrid {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let refused = || Self::refused(text);
-        let numbers = text.split(',').map(|number| number.trim().parse());
-        let numbers: Vec<u32> = numbers.collect::<Result<_, _>>().map_err(|_| refused())?;
+        let numbers = integers(text, &(1..=i32::MAX as u32)).ok_or_else(refused)?;
         let grid = match *numbers {
             [x] => Grid::from(x),
             [x, y] => Grid::from((x, y)),

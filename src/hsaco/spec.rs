@@ -8,6 +8,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
+use crate::value::integer;
+
 /// Where the code of a kernel comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -359,7 +361,7 @@ impl Fields {
         let Some(value) = value else {
             return Ok(None);
         };
-        let number = value.to_str().and_then(|text| text.parse().ok());
+        let number = value.to_str().and_then(|text| integer(text, 0..=u32::MAX));
         number.map(Some).ok_or_else(|| SpecFault::Number {
             option: self.option(option),
             value: value.to_string_lossy().into_owned(),

@@ -13,6 +13,8 @@ use super::size;
 pub enum Number {
     /// Of an integer type. Every one of them fits.
     Integer(i128),
+    /// Written as its bits, `0xff` or `0b101`, whatever sign they stand for.
+    Bits(u64),
     /// Of a floating-point type. Every value of every one of them fits.
     Float(f64),
 }
@@ -31,6 +33,9 @@ pub enum NumberError {
         /// The type.
         element: ElementType,
     },
+    /// A float beyond all types.
+    #[error("'{0}' is beyond f64, which goes from {low:e} to {high:e}; inf is infinity", low = f64::MIN, high = f64::MAX)]
+    Infinite(String),
     /// A number beyond the type's.
     #[error("{number} does not fit {element}, which goes {range}")]
     Range {
@@ -60,16 +65,24 @@ impl FromStr for Number {
         for (prefix, radix) in [("0x", 16), ("0b", 2)] {
             if let Some(digits) = magnitude.strip_prefix(prefix) {
                 let is_digit = |digit: char| digit.is_digit(radix);
-                let value = i128::from_str_radix(digits, radix).ok();
-                let value = value.filter(|_| digits.chars().all(is_digit));
-                let value = value.ok_or_else(wrong)?;
-                return Ok(Self::Integer(if negative { -value } else { value }));
+                let bits = u64::from_str_radix(digits, radix).ok();
+                let bits = bits.filter(|_| digits.chars().all(is_digit));
+                let bits = bits.ok_or_else(wrong)?;
+                return Ok(match negative {
+                    true => Self::Integer(-i128::from(bits)),
+                    false => Self::Bits(bits),
+                });
             }
         }
         if let Ok(value) = text.parse() {
             return Ok(Self::Integer(value));
         }
-        text.parse().map(Self::Float).map_err(|_| wrong())
+        let value: f64 = text.parse().map_err(|_| wrong())?;
+        // Of digits, infinity is what is left of a number that is too large.
+        if value.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) {
+            return Err(NumberError::Infinite(text.chars().take(200).collect()));
+        }
+        Ok(Self::Float(value))
     }
 }
 
@@ -116,8 +129,11 @@ impl Number {
     fn integer_bits(self, element: &ElementType) -> Result<u64, NumberError> {
         // Beyond this, a float no longer has every integer.
         const EXACT: f64 = 9_007_199_254_740_992.0;
+        let (low, high) = range(element);
         let value = match self {
             Self::Integer(value) => value,
+            Self::Bits(bits) if bits & !mask(element) == 0 => return Ok(bits),
+            Self::Bits(bits) => bits.into(),
             Self::Float(value) if value.fract() == 0.0 && value.abs() <= EXACT => value as i128,
             Self::Float(_) => {
                 return Err(NumberError::Fraction {
@@ -126,12 +142,21 @@ impl Number {
                 });
             }
         };
-        let (low, high) = range(element);
         if !(low..=high).contains(&value) {
+            // A larger one may be meant as the bits of a negative one, which is to be said.
+            let bits = u64::try_from(value).ok();
+            let bits =
+                bits.filter(|bits| *element != ElementType::I1 && bits & !mask(element) == 0);
+            let hint = bits.map_or_else(String::new, |bits| {
+                format!(
+                    " (as bits it is {bits:#x}, the same as {})",
+                    Self::from_bits(element, bits)
+                )
+            });
             return Err(NumberError::Range {
                 number: self,
                 element: element.clone(),
-                range: format!("from {low} to {high}"),
+                range: format!("from {low} to {high}{hint}"),
             });
         }
         Ok(value as u64 & mask(element))
@@ -162,20 +187,21 @@ impl Number {
     pub fn as_f64(self) -> f64 {
         match self {
             Self::Integer(value) => value as f64,
+            Self::Bits(bits) => bits as f64,
             Self::Float(value) => value,
         }
     }
 }
 
-/// The integers of a type. MLIR's are mostly signless, so those that an unsigned type of the same
-/// width has are as good as those of the signed one.
+/// The integers of a type: signless ones are signed, as the launchers have them.
 fn range(element: &ElementType) -> (i128, i128) {
     let bits = 8 * size(element);
-    let high = (1_i128 << bits) - 1;
     match element {
         ElementType::I1 => (0, 1),
-        ElementType::Ui8 | ElementType::Ui16 | ElementType::Ui32 | ElementType::Ui64 => (0, high),
-        _ => (-(1_i128 << (bits - 1)), high),
+        ElementType::Ui8 | ElementType::Ui16 | ElementType::Ui32 | ElementType::Ui64 => {
+            (0, (1 << bits) - 1)
+        }
+        _ => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
     }
 }
 
@@ -192,6 +218,7 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(value) => write!(f, "{value}"),
+            Self::Bits(bits) => write!(f, "{bits:#x}"),
             Self::Float(value) if value.is_nan() => f.write_str("nan"),
             Self::Float(value) => write!(f, "{value:?}"),
         }
@@ -211,11 +238,13 @@ mod tests {
     fn a_number_has_the_bits_that_its_type_gives_it() {
         for (text, element, expected) in [
             ("-1", ElementType::I8, 0xff),
-            ("255", ElementType::I8, 0xff),
+            ("0xff", ElementType::I8, 0xff),
+            ("127", ElementType::I8, 0x7f),
             ("-32768", ElementType::I16, 0x8000),
             ("0xffffffff", ElementType::I32, 0xffff_ffff),
             ("-0x80", ElementType::I64, 0xffff_ffff_ffff_ff80),
-            ("18446744073709551615", ElementType::Index, u64::MAX),
+            ("0xffffffffffffffff", ElementType::Index, u64::MAX),
+            ("18446744073709551615", ElementType::Ui64, u64::MAX),
             ("0b101", ElementType::Ui16, 5),
             ("1e3", ElementType::I32, 1000),
             ("true", ElementType::I1, 1),
@@ -242,7 +271,14 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         for (text, element) in [
-            ("256", ElementType::I8),
+            ("128", ElementType::I8),
+            ("0x100", ElementType::I8),
+            ("3000000000", ElementType::I32),
+            ("3e9", ElementType::I32),
+            ("9223372036854775808", ElementType::Index),
+            ("0b10", ElementType::I1),
+            ("1e400", ElementType::F64),
+            ("-1e400", ElementType::F32),
             ("-129", ElementType::I8),
             ("-1", ElementType::Ui32),
             ("4294967296", ElementType::Ui32),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use npu_runtime::{Direction, ElementType, Kind, Parameter, Shape};
 
 use super::{Extent, ExtentError, Fill, Layout, Npy, NpyError, Number, NumberError, Shown};
+use crate::value::integer;
 
 /// What an argument is given as.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,7 +131,8 @@ impl Source {
             "full" => Some(Fill::Full(parts.next().ok_or_else(wrong)?.parse()?)),
             "random" => None,
             word if word.starts_with("random#") => {
-                let seed = word.split_once('#').and_then(|(_, seed)| seed.parse().ok());
+                let seed = word.strip_prefix("random#");
+                let seed = seed.and_then(|seed| integer(seed, 0..=u64::MAX));
                 Some(Fill::Random(seed.ok_or_else(wrong)?))
             }
             word if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {

@@ -92,7 +92,8 @@ fn a_time_may_be_given_instead() {
         ("--time=-1s", "--time"),
         ("--time later", "later"),
         ("--time 1s --launches 3", "cannot be used with"),
-        ("--launches 0", "--launches"),
+        ("--launches 0", "launches from 1 to 1000000000"),
+        ("--launches +1", "launches from 1 to 1000000000"),
         ("--save x=x.npy", "--save"),
     ] {
         scene

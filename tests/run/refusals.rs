@@ -122,8 +122,14 @@ fn numbers_that_the_type_does_not_have() {
     for (by, words) in [
         (
             "4294967296",
-            "does not fit i32, which goes from -2147483648 to 4294967295",
+            "does not fit i32, which goes from -2147483648 to 2147483647",
         ),
+        (
+            "3000000000",
+            "to 2147483647 (as bits it is 0xb2d05e00, the same as -1294967296)",
+        ),
+        ("0x100000000", "does not fit i32"),
+        ("1e400", "'1e400' is beyond f64"),
         ("1.5", "is no integer"),
         ("nan", "is no integer"),
         ("zeros", "it is a scalar (i32): give a number"),
@@ -169,6 +175,8 @@ fn memory_that_does_not_fit_its_type() {
         ("full", "can't be understood"),
         ("full:x:2x4", "'x' is no number"),
         ("full:1e39:2x4", "does not fit f32"),
+        ("full:-1e400:2x4", "'-1e400' is beyond f64"),
+        ("random#+1:2x4", "can't be understood"),
         (
             "zeros:2x4611686018427387904",
             "more than any memory can hold",
@@ -290,7 +298,7 @@ fn results_that_can_be_neither_saved_nor_expected() {
             "--save by: it is a scalar, which no kernel changes",
         ),
         ("--save x", "NAME=FILE.npy"),
-        ("--save x=", "the file's name is missing"),
+        ("--save x=", "the path is empty"),
         (
             "--save x=none/x.npy",
             "--save x: none is not a directory; make it first",

@@ -59,7 +59,7 @@ fn integers() {
     check(
         "i8",
         "arith.addi",
-        "254",
+        "0xfe",
         "|i1",
         &[0xfe, 0xff, 0, 1],
         json!([-2, -1, 0, 1]),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use npu_build::config::{Age, Bound, Bytes, parse_jobs};
+use npu_build::config::{Age, Bound, Bytes, Count, parse_jobs};
 use npu_build::kernel::Target;
 
 #[derive(Debug, Subcommand)]
@@ -110,7 +110,7 @@ pub struct GcCommand {
     pub max_age: Option<Bound<Age>>,
     /// How many entries, or unlimited
     #[arg(long, value_name = "N")]
-    pub max_entries: Option<Bound<u64>>,
+    pub max_entries: Option<Bound<Count>>,
     /// Say what would be deleted, and delete nothing
     #[arg(long)]
     pub dry_run: bool,

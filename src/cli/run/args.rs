@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{ArgAction, Args};
-use npu_build::config::parse_timeout;
+use npu_build::config::{self, integer, parse_timeout};
 use npu_build::tensor::{Number, Source};
 use npu_runtime::Direction;
 
 use super::super::args::{Contract, KernelOptions, direction_named};
 
 /// The most launches that can be asked for.
-const MOST_LAUNCHES: i64 = 1_000_000_000;
+const MOST_LAUNCHES: u32 = 1_000_000_000;
 
 pub const RUN_HELP: &str = "Values of arguments:
   @x.npy                    the array of a .npy file (bfloat16 as ml_dtypes saves it)
-  1000, 0xff, 1e-3, true    a number, for a scalar
+  1000, 1e-3, nan, true     a number, for a scalar; iN are signed
+  0xff, 0b101               the same by its bits: 0xff is -1 for an i8
   zeros, ones, full:1.5     memory full of a number
   iota                      0, 1, 2, ...
   random, random#7          integers of the whole range, floats from -1 to 1; equal seeds, equal data
@@ -75,7 +76,7 @@ pub struct RunCommand {
     #[command(flatten)]
     pub launch: LaunchOptions,
     /// How many times to launch it, on what the launch before has left
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_LAUNCHES))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_launches)]
     pub launches: u32,
     /// Launch in chains, of which an NPU is told at once
     #[arg(long)]
@@ -99,7 +100,7 @@ pub struct BenchCommand {
     #[command(flatten)]
     pub launch: LaunchOptions,
     /// How many launches to measure of each kind, instead of a time
-    #[arg(long, value_name = "N", conflicts_with = "time", value_parser = clap::value_parser!(u32).range(1..=MOST_LAUNCHES))]
+    #[arg(long, value_name = "N", conflicts_with = "time", value_parser = parse_launches)]
     pub launches: Option<u32>,
     /// How long to measure each kind of launch, e.g. 5s or 200ms
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]
@@ -158,10 +159,7 @@ fn parse_expected(text: OsString) -> Result<(String, Source), ParseError> {
 
 fn parse_save(text: OsString) -> Result<(String, PathBuf), ParseError> {
     let (name, path) = split(&text, "NAME=FILE.npy, e.g. out=out.npy")?;
-    match path.is_empty() {
-        true => Err("the file's name is missing".into()),
-        false => Ok((name, path.into())),
-    }
+    Ok((name, config::path(path.to_owned())?))
 }
 
 /// What is before and behind the first `=`.
@@ -205,6 +203,11 @@ fn parse_variable(text: &str) -> Result<VariableValue, String> {
         element,
         values,
     })
+}
+
+fn parse_launches(text: &str) -> Result<u32, String> {
+    integer(text, 1..=MOST_LAUNCHES)
+        .ok_or_else(|| format!("'{text}' is no number of launches from 1 to {MOST_LAUNCHES}"))
 }
 
 fn parse_tolerance(text: &str) -> Result<f64, String> {

@@ -214,6 +214,7 @@ fn number(value: Number) -> Json {
             (_, Ok(integer)) => integer.into(),
             _ => value.to_string().into(),
         },
+        Number::Bits(bits) => bits.into(),
         Number::Float(float) if float.is_finite() => float.into(),
         Number::Float(_) => value.to_string().into(),
     }

@@ -1,7 +1,7 @@
 //! What the AIE toolchain can be told besides the kernel: `--option NAME=VALUE`.
 
 use crate::kernel::{Device, Level};
-use crate::nearest;
+use crate::{nearest, value};
 
 /// Options of the npu targets; what is not given is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,22 +65,22 @@ impl Options {
                 });
             }
             "stack-size" => {
-                let size = number(value).filter(|size| size.is_multiple_of(32) && *size > 0);
-                let size = size.ok_or_else(|| refused("a number of bytes, a multiple of 32"))?;
-                self.stack_size = Some(size);
+                let size = value::size(value).filter(|size| size.is_multiple_of(32) && *size > 0);
+                let size = size.and_then(|size| u32::try_from(size).ok());
+                let expected = "a number of bytes, a multiple of 32";
+                self.stack_size = Some(size.ok_or_else(|| refused(expected))?);
             }
             "tiling-sizes" => {
-                let sizes: Option<Vec<u32>> = value.split(',').map(number).collect();
-                let sizes = sizes.filter(|sizes| {
-                    sizes.len() <= MOST_SIZES && sizes.iter().all(|size| *size > 0)
-                });
+                let sizes = value::integers(value, &(1..=u32::MAX));
+                let sizes = sizes.filter(|sizes| sizes.len() <= MOST_SIZES);
                 self.tiling_sizes =
                     Some(sizes.ok_or_else(|| refused("numbers above zero, such as 4,4"))?);
             }
             "xclbin-kernel-name" => self.xclbin_kernel_name = Some(xclbin_name(name, value)?),
             "xclbin-instance-name" => self.xclbin_instance_name = Some(xclbin_name(name, value)?),
             "xclbin-kernel-id" => {
-                let id = number(value).ok_or_else(|| refused("a number such as 0x901"))?;
+                let id = value::integer(value, 0..=u32::MAX)
+                    .ok_or_else(|| refused("a number such as 0x901"))?;
                 self.xclbin_kernel_id = Some(id);
             }
             "device" => {
@@ -90,10 +90,7 @@ impl Options {
                 })?);
             }
             "actual-sizes" => {
-                let sizes: Option<Vec<u64>> = value
-                    .split(',')
-                    .map(|size| size.parse().ok().filter(|size| *size > 0))
-                    .collect();
+                let sizes = value::integers(value, &(1..=u64::MAX));
                 match sizes.as_deref() {
                     Some([rows, columns]) => self.actual_sizes = Some([*rows, *columns]),
                     _ => return Err(refused("rows and columns, such as 1000,512")),
@@ -177,14 +174,6 @@ impl Options {
     }
 }
 
-/// A number, in hexadecimal if it starts with `0x`.
-fn number(text: &str) -> Option<u32> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
 /// A name that stands in the XML of an xclbin and on xclbinutil's command line.
 fn xclbin_name(option: &str, name: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -211,6 +200,7 @@ mod tests {
             set("xclbin-kernel-id", "0x901").unwrap().xclbin_kernel_id,
             Some(0x901)
         );
+        assert_eq!(set("stack-size", "2KiB").unwrap().stack_size, Some(2048));
         let tiled = set("tiling-sizes", "4,2,1").unwrap();
         assert_eq!(tiled.tiling_sizes, Some(vec![4, 2, 1]));
         assert_eq!(
@@ -224,6 +214,8 @@ mod tests {
         for (name, value, expected) in [
             ("stack-size", "big", "multiple of 32"),
             ("stack-size", "0", "multiple of 32"),
+            ("stack-size", "+64", "multiple of 32"),
+            ("stack-size", "4GiB", "multiple of 32"),
             ("tiling-sizes", "4,,4", "such as 4,4"),
             ("tiling-sizes", "4,0", "such as 4,4"),
             ("bf16-emulation", "maybe", "true or false"),
