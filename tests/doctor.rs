@@ -41,7 +41,7 @@ fn a_complete_toolchain_is_shown_with_versions_wheels_and_dialect() {
     let bin = sandbox.path(PACKAGES).join("mlir_aie/bin");
     for line in [
         format!("used for npu: aiecc 1.4.0 in {}", bin.display()),
-        "wheel mlir_aie-1.4.0  dialect 2".to_owned(),
+        ", wheel mlir_aie-1.4.0, dialect 2\n".to_owned(),
         "for aie, aie2, aie2p".to_owned(),
         format!(
             "used for npu: xclbinutil 2.19.0 in {}",
@@ -56,6 +56,71 @@ fn a_complete_toolchain_is_shown_with_versions_wheels_and_dialect() {
         "\nnpu2 hsa elf: ready\n".to_owned(),
     ] {
         assert!(text.contains(&line), "no '{line}' in:\n{text}");
+    }
+    is_one_screen(&text);
+    let verbose = doctor(&scene, &variables, &["-v"]).stdout();
+    for tool in ["mlir-opt", "aiecc", "llvm-objcopy", "peano-llc"] {
+        let tool = format!("\n  {tool} ");
+        assert!(
+            verbose.contains(&tool) && !text.contains(&tool),
+            "{verbose}"
+        );
+    }
+}
+
+/// What is ready comes last, and nothing before it has scrolled away.
+#[track_caller]
+fn is_one_screen(text: &str) {
+    assert!(text.lines().count() <= 24, "{text}");
+    let last: Vec<_> = text.lines().rev().take(3).collect();
+    for (line, runtime) in last.iter().zip(["hsa", "xrt", "cpu"]) {
+        assert!(line.starts_with(&format!("launch {runtime}: ")), "{text}");
+    }
+}
+
+#[test]
+fn nothing_at_all_is_told_on_one_screen_too() {
+    let scene = Scene::new();
+    let outcome = doctor(&scene, &[("NPU_BUILD_LLVM", Path::new("/nowhere"))], &[]);
+    assert_eq!(outcome.code(), 3);
+    is_one_screen(&outcome.stdout());
+    for line in [
+        "not usable: /nowhere: is not a directory\n",
+        "not found: peano; try: install the llvm-aie wheel",
+        "\ncpu: LLVM with MLIR is missing\n",
+    ] {
+        assert!(outcome.stdout().contains(line), "{outcome:?}");
+    }
+}
+
+/// JSON is text: every path in it is, and what is no UTF-8 in one is replaced.
+#[test]
+fn json_has_paths_as_text() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let scene = Scene::new();
+    let strange = scene.path().join(OsStr::from_bytes(b"llvm-\xff"));
+    std::fs::rename(scene.path().join("llvm"), &strange).unwrap();
+    let outcome = doctor(&scene, &[("NPU_BUILD_LLVM", &strange)], &["--json"]);
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    let text = outcome.stdout();
+    let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let bin = format!("{}/llvm-\u{fffd}/bin", scene.path().display());
+    assert_eq!(first["place"], *bin);
+    let tool = &first["tools"][0];
+    assert_eq!(tool["name"], "mlir-opt");
+    assert_eq!(tool["path"], format!("{bin}/mlir-opt"));
+    assert_eq!(tool["files"][0]["name"], "mlir-opt");
+    assert_eq!(tool["sha256"].as_str().unwrap().len(), 64);
+    fn numbers(value: &serde_json::Value) -> bool {
+        match value {
+            serde_json::Value::Array(all) => all.iter().any(|one| one.is_number() || numbers(one)),
+            serde_json::Value::Object(fields) => fields.values().any(numbers),
+            _ => false,
+        }
+    }
+    for line in text.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(!numbers(&object), "{line}");
     }
 }
 
@@ -78,9 +143,9 @@ fn what_is_missing_is_told_for_each_target_and_level() {
     );
     let text = outcome.stdout();
     for line in [
-        "dialect 1",
-        "not found: air-opt\n  try: install the mlir-air wheel",
-        "not found: xclbinutil (NPU_BUILD_XRT)\n",
+        ", dialect 1\n",
+        "not found: air-opt; try: install the mlir-air wheel",
+        "not found: xclbinutil (NPU_BUILD_XRT); try: install XRT",
         "  not usable: /nowhere: is not a directory\n",
         "\nnpu1 xrt xclbin: aie needs xclbinutil; linalg needs air-opt\n",
         "\nnpu2 xrt elf: aie needs aiebu-asm; linalg needs air-opt\n",
@@ -176,7 +241,7 @@ fn keys_of_the_project_file_are_relative_to_it_and_misspelt_ones_are_recognised(
     let outcome = doctor(&scene, &[], &[]);
     let peano = scene.path().join("tools/peano");
     let expected =
-        "not found: peano (toolchain.peano in npu-build.toml)\n  try: install the llvm-aie wheel";
+        "not found: peano (toolchain.peano in npu-build.toml); try: install the llvm-aie wheel";
     assert!(outcome.stdout().contains(expected), "{}", outcome.stdout());
     assert!(
         outcome.stdout().contains(&peano.display().to_string()),

@@ -1,16 +1,19 @@
-//! `npu-build doctor`: what was found, what was not taken and why, what can be built with it, and what
-//! can be launched on.
+//! `npu-build doctor`: what was found, what can be built with it, and what can be launched on. That
+//! fits a screen; `-v` adds every program, its files, and why other places were not taken.
 
 use std::path::Path;
 
 use npu_build::Target;
 use npu_build::kernel::Level;
 use npu_build::plan::{BuildError, Session};
-use npu_build::toolchain::{AieTools, Candidate, Format, Llvm, Packer, Rejected, Tool, ToolName};
+use npu_build::toolchain::{
+    AieTools, Candidate, FileIdentity, Format, Llvm, Packer, Rejected, Tool, ToolName,
+};
 use npu_runtime::Runtime;
 use serde::Serialize;
 
 use super::args::Global;
+use super::json::text;
 use super::run::launch::open;
 use super::terminal::{Terminal, Tone};
 use super::{Failure, session, settings};
@@ -23,7 +26,7 @@ struct LlvmPlace<'a> {
     usable: bool,
     reason: Option<String>,
     version: Option<&'a str>,
-    tools: Vec<&'a Tool>,
+    tools: Vec<Program<'a>>,
 }
 
 /// A tool of the AIE toolchain.
@@ -45,6 +48,7 @@ struct Program<'a> {
     version: &'a str,
     sha256: String,
     wheel: Option<&'a str>,
+    files: &'a [FileIdentity],
 }
 
 #[derive(Serialize)]
@@ -100,14 +104,17 @@ fn llvm((place, verdict): &Candidate, is_taken: bool, terminal: &Terminal) -> Re
     if terminal.json {
         return Ok(terminal.result_json(&LlvmPlace {
             target: "cpu",
-            place: place.to_string_lossy().into_owned(),
+            place: text(place),
             usable: found.is_some(),
             reason: verdict.as_ref().err().map(ToString::to_string),
             version: found.map(|llvm| &*llvm.version),
-            tools: found.map(|llvm| llvm.tools().to_vec()).unwrap_or_default(),
+            tools: (found.into_iter().flat_map(Llvm::tools))
+                .map(Program::new)
+                .collect(),
         })?);
     }
     match verdict {
+        Ok(_) if is_taken && !terminal.is_verbose() => Ok(()),
         Ok(llvm) => {
             let word = if is_taken {
                 "also usable"
@@ -127,23 +134,24 @@ fn llvm((place, verdict): &Candidate, is_taken: bool, terminal: &Terminal) -> Re
 
 fn describe(llvm: &Llvm, terminal: &Terminal) -> Result<(), Failure> {
     for tool in llvm.tools() {
-        program(tool, "", terminal)?;
+        program(tool, terminal)?;
     }
     Ok(())
 }
 
-/// A line for a program, and with `-v` one for each of its files.
-fn program(tool: &Tool, remark: &str, terminal: &Terminal) -> Result<(), Failure> {
+/// With `-v` a line for a program, and one for each of its files.
+fn program(tool: &Tool, terminal: &Terminal) -> Result<(), Failure> {
+    if !terminal.is_verbose() {
+        return Ok(());
+    }
     terminal.result(&format!(
-        "  {:14}  {}  {}{remark}",
+        "  {:14}  {}  {}",
         tool.name,
         tool.identity.digest.short(),
         tool.path.display()
     ))?;
-    if terminal.is_verbose() {
-        for file in &tool.identity.files {
-            terminal.result(&format!("    {}  {}", file.digest.short(), file.name))?;
-        }
+    for file in &tool.identity.files {
+        terminal.result(&format!("    {}  {}", file.digest.short(), file.name))?;
     }
     Ok(())
 }
@@ -163,36 +171,43 @@ fn aie_tool(aie: &AieTools, name: ToolName, terminal: &Terminal) -> Result<(), F
             configured,
         })?);
     }
-    let of_peano = aie.peano.found.as_ref().filter(|_| name == ToolName::Peano);
+    // The packer has a line of its own.
+    let is_of_packer = matches!(name, ToolName::AieHsaco | ToolName::LlvmObjcopy);
+    if is_of_packer && configured.is_none() && !terminal.is_verbose() {
+        return Ok(());
+    }
     let origin = configured.map_or_else(String::new, |origin| format!(" ({origin})"));
-    match (tools.first(), of_peano) {
-        (Some(tool), None) => {
-            let version = described(&tool.identity.version);
-            let path = tool.path.parent().unwrap_or(Path::new("/"));
-            terminal.result(&format!(
-                "used for npu: {name}{version} in {}{origin}",
-                path.display()
-            ))?;
-        }
-        (_, Some(peano)) => terminal.result(&format!(
+    let of_peano = aie.peano.found.as_ref().filter(|_| name == ToolName::Peano);
+    let line = match (tools.first(), of_peano) {
+        (_, Some(peano)) => format!(
             "used for npu: {name}{} in {}{origin}, for {}",
             described(&peano.version),
             peano.directory.display(),
             peano.targets.join(", ")
-        ))?,
-        (None, None) => {
-            terminal.result(&format!("not found: {name}{origin}"))?;
-            terminal.result(&format!("  try: {}", name.remedy()))?;
+        ),
+        (Some(tool), None) => {
+            let wheel = tool.wheel().map(|wheel| format!(", wheel {wheel}"));
+            let dialect = dialect.map(|dialect| format!(", dialect {dialect}"));
+            format!(
+                "used for npu: {name}{} in {}{origin}{}{}",
+                described(&tool.identity.version),
+                tool.path.parent().unwrap_or(Path::new("/")).display(),
+                wheel.unwrap_or_default(),
+                dialect.unwrap_or_default()
+            )
         }
-    }
+        (None, None) => format!("not found: {name}{origin}; try: {}", name.remedy()),
+    };
+    let is_missing = tools.is_empty();
+    terminal.result(&line)?;
     for tool in tools {
-        let wheel = tool.wheel().map(|wheel| format!("  wheel {wheel}"));
-        let dialect = dialect.map(|dialect| format!("  dialect {dialect}"));
-        let remark = wheel.unwrap_or_default() + &dialect.unwrap_or_default();
-        program(tool, &remark, terminal)?;
+        program(tool, terminal)?;
     }
-    for place in rejected {
-        terminal.result(&format!("  not usable: {place}"))?;
+    // What was named and can't be used is told to everybody.
+    if terminal.is_verbose() || (is_missing && configured.is_some()) {
+        for place in rejected {
+            terminal.result(&format!("  not usable: {place}"))?;
+        }
     }
     Ok(())
 }
@@ -210,10 +225,11 @@ impl<'a> Program<'a> {
     fn new(tool: &'a Tool) -> Self {
         Self {
             name: tool.name,
-            path: tool.path.to_string_lossy().into_owned(),
+            path: text(&tool.path),
             version: &tool.identity.version,
             sha256: tool.identity.digest.to_string(),
             wheel: tool.wheel(),
+            files: &tool.identity.files,
         }
     }
 }
@@ -221,7 +237,7 @@ impl<'a> Program<'a> {
 impl Place {
     fn new(rejected: &Rejected) -> Self {
         Self {
-            place: rejected.place.to_string_lossy().into_owned(),
+            place: text(&rejected.place),
             reason: rejected.reason.to_string(),
         }
     }
@@ -234,7 +250,7 @@ fn packer(aie: &AieTools, terminal: &Terminal) -> Result<(), Failure> {
     }
     let packer = aie.packer(Format::Elf).ok().map(|packer| match packer {
         Packer::Builtin => "builtin".to_owned(),
-        Packer::Program(tool) => tool.path.to_string_lossy().into_owned(),
+        Packer::Program(tool) => text(&tool.path),
     });
     if terminal.json {
         return Ok(terminal.result_json(&Report {
@@ -361,8 +377,15 @@ fn launchable(session: &Session, runtime: Runtime, terminal: &Terminal) -> Resul
         None => npu.map_or_else(|| "ready".to_owned(), |npu| format!("ready, an {npu}")),
         Some(reason) => {
             let told = format!("{runtime}: ");
-            let reason = reason.strip_prefix(&told).unwrap_or(reason);
-            reason.trim_end().replace('\n', "\n  ")
+            let reason = reason.strip_prefix(&told).unwrap_or(reason).trim_end();
+            if terminal.is_verbose() {
+                reason.replace('\n', "\n  ")
+            } else {
+                // Indented lines are the places that were looked at.
+                let lines = reason.lines().filter(|line| !line.starts_with(' '));
+                let lines = lines.map(|line| line.trim_end_matches(':'));
+                lines.collect::<Vec<_>>().join("; ")
+            }
         }
     };
     terminal.result(&format!("launch {runtime}: {state}"))?;

@@ -13,6 +13,7 @@ use npu_build::hsaco::spec::{KernelOption, Spec};
 use npu_build::hsaco::verdict::{Agent, Reader};
 use serde::Serialize;
 
+use super::json::text;
 use super::terminal::{Terminal, Tone};
 use super::{BAD_INPUT, Failure, UNWRITABLE};
 
@@ -192,7 +193,7 @@ fn pack_kernels(command: &PackCommand, terminal: &Terminal) -> Result<(), Failur
             kernels: &'a [String],
         }
         return Ok(terminal.result_json(&Result {
-            hsaco: flags.hsaco.display().to_string(),
+            hsaco: text(&flags.hsaco),
             arch: flags.arch,
             section_size: packed.section_size,
             kernels: &packed.kernels,

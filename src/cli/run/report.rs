@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::super::Failure;
+use super::super::json::text;
 use super::super::terminal::Terminal;
 use super::args::RunCommand;
 use super::bench::Measured;
@@ -148,7 +149,7 @@ impl Run<'_> {
             launches: self.command.launches,
             arguments: arguments.iter().map(ArgumentObject::of).collect(),
             saved: saved
-                .map(|(name, path)| json!({"name": name, "path": path.to_string_lossy()}))
+                .map(|(name, path)| json!({"name": name, "path": text(path)}))
                 .collect(),
             expected: self.compared.iter().map(compared_object).collect(),
             build_ns: nanoseconds(times.build),
