@@ -382,3 +382,30 @@ fn json_is_short_for_the_message_format() {
     ]);
     assert_eq!(both.code(), 2, "{}", both.stdout());
 }
+
+#[test]
+fn a_misspelt_variable_is_named_once_with_what_it_may_be_meant_for() {
+    let scene = Scene::replayed();
+    let kernel = scene.kernel("vecadd.mlir");
+    let words = "warning: nothing reads the variable NPU_BUILD_JBOS; did you mean 'NPU_BUILD_JOBS'?\n";
+    for arguments in [
+        &["compile", kernel.to_str().unwrap(), "--target", "cpu"][..],
+        &["cache", "dir"],
+        // Another program carries it out.
+        &["doctor"],
+    ] {
+        let run = |more: &[&str]| {
+            let mut command = scene.npu_build();
+            let command = command
+                .args(arguments)
+                .args(more)
+                .env("NPU_BUILD_JBOS", "2");
+            Outcome(command.output().unwrap())
+        };
+        let told = run(&[]);
+        assert_eq!(told.code(), 0, "{told:?}");
+        assert_eq!(told.stderr().matches(words).count(), 1, "{told:?}");
+        assert!(!run(&["-q"]).stderr().contains("NPU_BUILD_JBOS"));
+    }
+    assert!(!scene.run(&["cache", "dir"]).stderr().contains("variable"));
+}

@@ -37,6 +37,11 @@ pub fn become_device_program() -> Failure {
     }
 }
 
+/// Whether another program became this one.
+pub fn was_called() -> bool {
+    env::var_os(CALLER).is_some()
+}
+
 /// Why this program must not go on, if another version became it: the two would not mean the same.
 pub fn refuse_other_version() -> Option<String> {
     let caller = env::var_os(CALLER)?;

@@ -150,6 +150,13 @@ pub fn main() -> ExitCode {
         }
     };
     let terminal = Terminal::new(&arguments.global);
+    // The program that became this one has said it.
+    if !device::was_called() {
+        let names = std::env::vars_os().map(|(name, _)| name);
+        for warning in npu_build::config::unread_variables(names) {
+            terminal.warning(&warning);
+        }
+    }
     match run(&arguments, &terminal) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,

@@ -7,6 +7,7 @@ mod cache;
 mod environment;
 mod file;
 mod npu;
+mod unread;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ pub use environment::{Environment, READ};
 pub use file::{ConfigError, KernelSection, PROJECT_FILE};
 pub use npu::{LaunchGrid, NpuChoices, Package};
 use npu_runtime::Runtime;
+pub use unread::unread_variables;
 
 use crate::kernel::Target;
 use crate::launcher;
