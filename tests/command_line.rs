@@ -387,7 +387,8 @@ fn json_is_short_for_the_message_format() {
 fn a_misspelt_variable_is_named_once_with_what_it_may_be_meant_for() {
     let scene = Scene::replayed();
     let kernel = scene.kernel("vecadd.mlir");
-    let words = "warning: nothing reads the variable NPU_BUILD_JBOS; did you mean 'NPU_BUILD_JOBS'?\n";
+    let words =
+        "warning: nothing reads the variable NPU_BUILD_JBOS; did you mean 'NPU_BUILD_JOBS'?\n";
     for arguments in [
         &["compile", kernel.to_str().unwrap(), "--target", "cpu"][..],
         &["cache", "dir"],

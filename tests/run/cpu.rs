@@ -47,6 +47,25 @@ fn results_are_shown_saved_and_compared() {
     assert!(again.stderr().contains("hit: vecadd"), "{again:?}");
 }
 
+/// A copy ends where its source does, and what is behind it was there before.
+#[test]
+fn a_copy_into_something_larger_leaves_the_rest() {
+    let scene = Scene::with(include_str!("../data/kernels/copy-into-larger.mlir"));
+    let told = scene.json("run k.mlir --target cpu --arg x=iota:64 --arg y=full:7 --save y=y.npy");
+    assert_eq!(told["arguments"][1]["direction"], "inout", "{told}");
+    let expected = (0..128_u8).map(|i| if i < 64 { f32::from(i) } else { 7.0 });
+    let expected: Vec<u8> = expected.flat_map(f32::to_le_bytes).collect();
+    assert_eq!(scene.saved("y.npy"), expected);
+    // Of the same size, it leaves nothing.
+    scene.file(
+        "k.mlir",
+        include_str!("../data/kernels/location-alias.mlir"),
+    );
+    let told = scene.json("run k.mlir --target cpu --arg a=iota --arg b=full:7");
+    assert_eq!(told["arguments"][1]["direction"], "out", "{told}");
+    assert_eq!(*values(&told, "b"), [0, 1, 2, 3, 4, 5, 6, 7].map(f64::from));
+}
+
 /// Each program of the grid has its part, and no other one.
 #[test]
 fn the_grid_is_that_of_the_launch() {
