@@ -15,7 +15,7 @@ impl<'s> Proof<'_, 's> {
         results: &[&'s str],
     ) -> Option<()> {
         let tokens = self.walk.context.tokens;
-        let (inputs, outputs) = overwrite::custom_operands(tokens, (range.0 + 1, range.1))?;
+        let (inputs, outputs) = overwrite::custom_operands(tokens, range)?;
         if !overwrite::payload_is_pure(tokens, range) || self.divides(range) {
             return None;
         }
