@@ -1,7 +1,7 @@
 /* The entry of a cpu kernel: what npu-runtime calls, and what the kernel's own code calls.
  *
  * It is compiled together with the LLVM IR of one kernel and that kernel's call.inc, into a shared
- * object that exports the two symbols of launch ABI version 1 and nothing else. It needs no
+ * object that exports the three symbols of launch ABI version 1 and nothing else. It needs no
  * header. Names begin with npu_, static ones too: a kernel may have any other one, and to the
  * assembler all names are the same.
  *
@@ -27,7 +27,7 @@ typedef __UINT64_TYPE__ uint64_t;
 struct npu_scratch {
   void *base;        /* aligned to 64 bytes */
   uint64_t capacity; /* in bytes */
-  uint64_t needed;   /* raised to the most bytes that a program needed; EXHAUSTED if it got none */
+  uint64_t needed;   /* raised to the most bytes that a program needed; EXHAUSTED if one gave up */
 };
 
 #define EXHAUSTED (~(uint64_t)0)
@@ -37,8 +37,8 @@ extern int munmap(void *, size_t);
 extern void *memcpy(void *, const void *, size_t);
 extern void *memset(void *, int, size_t);
 
-/* Leaving a kernel that can't be given memory: its frames own nothing but scratch. Clang's own
- * pair is used where it exists, since it costs three stores. */
+/* Leaving a kernel that can't go on: its frames own nothing but scratch. Clang's own pair is used
+ * where it exists, since it costs three stores. */
 #if defined(__clang__) && defined(__x86_64__)
 typedef void *escape_buffer[5];
 #define escape_set(buffer) __builtin_setjmp(buffer)
@@ -87,6 +87,9 @@ struct arena {
 /* The arena of the program that this thread runs. */
 static __thread struct arena *npu_current;
 
+/* What the assertion said that ended this thread's last run, if one did. */
+static __thread const char *npu_failure;
+
 static void npu_pop(struct arena *arena) {
   struct block *block = arena->top;
   struct chunk *chunk = arena->chunks;
@@ -131,6 +134,18 @@ __attribute__((cold, noinline)) static void npu_extend(struct arena *arena, uint
   arena->chunks = chunk;
   arena->cursor = (char *)chunk + LINE;
   arena->limit = (char *)chunk + whole;
+}
+
+/* A false cf.assert becomes a call of puts and one of abort. A host is not to be ended by it. */
+LOCAL int puts(const char *text) {
+  npu_failure = text;
+  return 0;
+}
+
+__attribute__((noreturn)) LOCAL void abort(void) {
+  if (!npu_failure)
+    npu_failure = "";
+  npu_give_up(npu_current);
 }
 
 static void *npu_take(uint64_t size) {
@@ -332,6 +347,9 @@ __attribute__((noinline)) static void npu_run_programs(const uint64_t *slots,
 
 EXPORT const uint32_t npu_cpu_slots_v1 = NPU_SLOTS;
 
+/* Why this thread's last run gave up: an assertion's text, or 0 if memory was lacking. */
+EXPORT const char *npu_cpu_failure_v1(void) { return npu_failure; }
+
 /* Runs the programs first..end of a grid, counted with x fastest. No dimension is 0. */
 EXPORT void npu_cpu_run_v1(const uint64_t *slots, const uint32_t grid[3], uint64_t first,
                            uint64_t end, struct npu_scratch *scratch) {
@@ -345,6 +363,7 @@ EXPORT void npu_cpu_run_v1(const uint64_t *slots, const uint32_t grid[3], uint64
   arena.used = 0;
   arena.peak = 0;
   arena.scratch = scratch;
+  npu_failure = 0;
   *active = &arena;
   if (!escape_set(arena.escape))
     npu_run_programs(slots, grid, first, end, &arena);

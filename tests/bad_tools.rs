@@ -326,7 +326,7 @@ fn a_tool_gets_a_clean_room() {
     assert_eq!(lines[2], "TMPDIR=.");
     assert_eq!(
         lines[3],
-        "cwd call.inc cpu_entry.c kernel.ll kernel.llvm.mlir kernel.mlir "
+        "cwd call.inc cpu_entry.c kernel.ll kernel.llvm.mlir kernel.mlir schedule.mlir "
     );
     assert_eq!(lines[4], "/dev/null");
     // Nothing of ours is open but the log: no lock that a tool could go on holding.

@@ -444,6 +444,7 @@ fn the_material_lists_everything_and_no_path() {
             "input.call.inc",
             "input.cpu_entry.c",
             "input.kernel.mlir",
+            "input.schedule.mlir",
             "outputs",
             "step",
             "tool.clang",

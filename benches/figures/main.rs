@@ -18,6 +18,7 @@ mod library;
 mod measure;
 mod miss;
 mod npu;
+mod numpy;
 mod scale;
 mod scene;
 mod table;
@@ -36,6 +37,7 @@ const FIGURES: &[(&str, Measure)] = &[
     ("miss", miss::miss),
     ("launch", launch::overhead),
     ("matmul", launch::matmul),
+    ("numpy", numpy::beside_numpy),
     ("memory", command::memory),
     ("start", command::start),
     ("sccache", command::sccache),

@@ -33,6 +33,11 @@ impl Times {
         result
     }
 
+    /// Adds a run that took as long as this.
+    pub fn add(&mut self, elapsed: Duration) {
+        self.0.push(elapsed);
+    }
+
     /// The median in seconds.
     pub fn median(&self) -> f64 {
         let mut sorted = self.0.clone();

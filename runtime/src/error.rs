@@ -21,7 +21,7 @@ use std::path::PathBuf;
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a device, a kernel, a buffer or a launch was refused. Nothing has run if one is returned,
-/// except for [`Error::KernelMemory`], [`Error::Lost`], [`Error::Xrt`],
+/// except for [`Error::KernelMemory`], [`Error::Assertion`], [`Error::Lost`], [`Error::Xrt`],
 /// [`Error::Chain`] and [`Error::InputWritten`].
 #[non_exhaustive]
 pub enum Error {
@@ -172,6 +172,13 @@ pub enum Error {
         /// The kernel.
         kernel: Box<str>,
     },
+    /// An assertion in the kernel failed, on the cpu. Some of its programs may have run.
+    Assertion {
+        /// The kernel.
+        kernel: Box<str>,
+        /// What the assertion says.
+        text: Box<str>,
+    },
 }
 
 impl fmt::Display for Error {
@@ -319,6 +326,11 @@ impl fmt::Display for Error {
             Self::KernelMemory { kernel } => write!(
                 f,
                 "kernel `{kernel}` ran out of memory for its temporaries; its outputs are not \
+                 complete"
+            ),
+            Self::Assertion { kernel, text } => write!(
+                f,
+                "kernel `{kernel}` stopped at a false assertion: {text}; its outputs are not \
                  complete"
             ),
         }

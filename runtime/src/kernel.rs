@@ -79,7 +79,8 @@ impl Kernel {
     /// [`Error::Unchecked`] if nothing that a launch checks keeps the kernel within its arguments
     /// ([`Signature::bounds`]); [`Error::ArgumentCount`], [`Error::Argument`] or [`Error::Grid`]
     /// if the launch does not fit the signature: nothing has run then. [`Error::KernelMemory`] if
-    /// memory ran out, and what a device reports.
+    /// memory ran out, [`Error::Assertion`] if the kernel asserts what is false, and what a device
+    /// reports.
     pub fn launch(&self, grid: Grid, args: &mut [Arg<'_>]) -> Result<(), Error> {
         self.shared.plan.check_safe()?;
         // SAFETY: the checks of a launch keep the kernel within its arguments.

@@ -215,6 +215,27 @@ pub enum Unlaunchable {
         /// Its line, from 1.
         line: u32,
     },
+    /// It is not in the outermost module.
+    #[error(
+        "line {line}: '{symbol}' is in a module inside another, or beside another: only what is in the file's one \
+         outermost module can be launched; give the function's module a file of its own"
+    )]
+    Nested {
+        /// The function.
+        symbol: String,
+        /// Its line, from 1.
+        line: u32,
+    },
+    /// A name that no object file can have.
+    #[error(
+        "line {line}: the name of '{symbol}' has bytes that are no UTF-8, or a NUL: rename the function"
+    )]
+    Name {
+        /// The function, with U+FFFD for what is no UTF-8.
+        symbol: String,
+        /// Its line, from 1.
+        line: u32,
+    },
     /// A header that is not understood.
     #[error(
         "line {line}: the header of '{symbol}' is not understood: '(%name: type, …)' was expected"

@@ -9,6 +9,7 @@ use std::fmt;
 use npu_runtime::signature::{Direction, Kind, Signature};
 
 mod aie;
+mod append;
 pub mod canonical;
 pub mod contract;
 mod effects;
@@ -22,16 +23,20 @@ mod rename;
 mod resources;
 mod scan;
 mod signature;
+mod spaces;
 mod target;
+mod text;
 mod tokens;
 mod trace;
 pub mod triton;
 pub mod types;
 
+pub use append::append;
 use canonical::Canonical;
 pub use error::{ArgumentError, Position, ScanError, SelectError, TargetError, Unlaunchable};
 pub use links::{rename_files, strings};
 pub use rename::rename;
+pub use spaces::without_memory_spaces;
 pub use target::{Device, ParseTargetError, Target};
 
 /// How far a kernel is lowered: which tools compile it.
@@ -125,7 +130,7 @@ impl Module {
     /// # Errors
     /// Bytes that are no text, text that is no MLIR, and brackets that do not pair.
     pub fn scan(bytes: &[u8]) -> Result<Self, ScanError> {
-        Ok(scan::scan(&scan::tokens(bytes)?))
+        Ok(scan::scan(&text::tokens(bytes)?))
     }
 
     /// Reads a file's content and strips it in one go: what [`Module::scan`] and
@@ -134,7 +139,7 @@ impl Module {
     /// # Errors
     /// As [`Module::scan`].
     pub fn read(bytes: &[u8]) -> Result<(Self, Canonical), ScanError> {
-        let tokens = scan::tokens(bytes)?;
+        let tokens = text::tokens(bytes)?;
         Ok((scan::scan(&tokens), Canonical::of_tokens(&tokens)))
     }
 

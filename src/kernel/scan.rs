@@ -3,21 +3,12 @@
 use std::collections::HashMap;
 
 use super::aie::{self, Flows};
-use super::error::{Position, ScanError};
+use super::error::Position;
 use super::header::{self, Function, Generic};
-use super::lexer::lex;
 use super::links::{self, Link};
+use super::text::Lines;
 use super::tokens::{Kind, Tokens};
-use super::{Device, DeviceOp, Kernel, Level, Module, Refused, full_name, magic, resources};
-
-/// Reads bytes as tokens of a module.
-pub(super) fn tokens(bytes: &[u8]) -> Result<Tokens<'_>, ScanError> {
-    magic::check(bytes)?;
-    let tokens = lex(decode(bytes)?)?;
-    check_start(&tokens)?;
-    resources::check(&tokens)?;
-    Ok(tokens)
-}
+use super::{Device, DeviceOp, Kernel, Level, Module, Refused, Unlaunchable, full_name};
 
 pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
     let survey = Survey::of(tokens);
@@ -27,6 +18,7 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
         aliases: survey.aliases,
         level,
         lines: Lines { offset: 0, line: 1 },
+        nested_until: 0,
         module: Module {
             level,
             kernels: Vec::new(),
@@ -50,48 +42,6 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
         files.dedup();
     }
     module
-}
-
-fn decode(bytes: &[u8]) -> Result<&str, ScanError> {
-    let decoded = std::str::from_utf8(bytes);
-    let valid = decoded.map_or_else(|error| error.valid_up_to(), str::len);
-    let line = |offset| Position::in_bytes(bytes, offset).line;
-    let valid = bytes.get(..valid).unwrap_or_default();
-    // `contains` is a memchr, `position` is not.
-    let nul = valid
-        .contains(&0)
-        .then(|| valid.iter().position(|c| *c == 0));
-    if let Some(offset) = nul.flatten() {
-        let line = line(offset);
-        return Err(ScanError::Nul { offset, line });
-    }
-    decoded.map_err(|error| ScanError::NotUtf8 {
-        offset: error.valid_up_to(),
-        line: line(error.valid_up_to()),
-    })
-}
-
-/// A module starts with an operation or an alias.
-fn check_start(tokens: &Tokens<'_>) -> Result<(), ScanError> {
-    let starts = match tokens.kind(0) {
-        Kind::End => return Err(ScanError::Empty),
-        Kind::Word => {
-            let word = tokens.text(0);
-            let dotted = !word.ends_with('.') && word.contains('.');
-            dotted || matches!(word, "module" | "func")
-        }
-        Kind::Text => tokens.is(1, b'('),
-        Kind::Hash | Kind::Bang => tokens.is(1, b'='),
-        Kind::Value => tokens.is(1, b'=') || tokens.is(1, b':') || tokens.is(1, b','),
-        _ => false,
-    };
-    if starts {
-        return Ok(());
-    }
-    Err(ScanError::NotMlir {
-        at: Position::of(tokens.text, tokens.get(0).start as usize),
-        found: tokens.text(0).chars().take(40).collect(),
-    })
 }
 
 /// What one pass over all tokens shows.
@@ -176,30 +126,13 @@ impl<'s> Survey<'s> {
     }
 }
 
-/// Line numbers of places that are asked for in the file's order.
-pub(super) struct Lines {
-    pub(super) offset: usize,
-    pub(super) line: u32,
-}
-
-impl Lines {
-    pub(super) fn at(&mut self, text: &str, offset: u32) -> u32 {
-        let offset = offset as usize;
-        let between = text.as_bytes().get(self.offset..offset).unwrap_or_default();
-        let breaks = between.iter().filter(|c| **c == b'\n').count();
-        self.line = self
-            .line
-            .saturating_add(u32::try_from(breaks).unwrap_or(u32::MAX));
-        self.offset = self.offset.max(offset);
-        self.line
-    }
-}
-
 pub(super) struct Scanner<'t, 's> {
     pub(super) tokens: &'t Tokens<'s>,
     pub(super) aliases: HashMap<&'s str, usize>,
     pub(super) level: Level,
     pub(super) lines: Lines,
+    /// The end of the modules that were entered and are not the file's only one.
+    nested_until: usize,
     module: Module,
 }
 
@@ -214,10 +147,17 @@ impl<'s> Scanner<'_, 's> {
     /// Walks the operations of all nested modules, which may stand anywhere outside of others.
     fn module_region(&mut self) {
         let tokens = self.tokens;
+        let only = self.only_module();
         let mut at = 0;
         while at < tokens.len() {
             at = match aie::operation(tokens, at) {
-                Some(("module", false) | ("builtin.module", _)) => self.after_module_head(at),
+                Some(("module", false) | ("builtin.module", _)) => {
+                    let inside = self.after_module_head(at);
+                    if only != Some(at) && inside > at + 1 {
+                        self.nested_until = self.nested_until.max(tokens.close(inside - 1));
+                    }
+                    inside
+                }
                 Some(("func.func", generic)) if self.level != Level::Aie => {
                     let line = self.line(at);
                     let function = read_function(tokens, at, generic);
@@ -229,6 +169,24 @@ impl<'s> Scanner<'_, 's> {
                 _ => tokens.after(at),
             };
         }
+    }
+
+    /// The module that all operations of the file are in, if there is one.
+    fn only_module(&self) -> Option<usize> {
+        let tokens = self.tokens;
+        let (mut at, mut module, mut operations) = (0, None, 0);
+        while at < tokens.len() {
+            match aie::operation(tokens, at) {
+                Some(("module", false) | ("builtin.module", _)) => {
+                    module = Some(at);
+                    operations += 1;
+                }
+                Some(("func.func", _)) => operations += 1,
+                _ => {}
+            }
+            at = tokens.after(at);
+        }
+        module.filter(|_| operations == 1)
     }
 
     /// The first token in the module's region: what is in it is walked like what is around it.
@@ -256,11 +214,28 @@ impl<'s> Scanner<'_, 's> {
             return;
         }
         let symbol = function.symbol.clone().unwrap_or_default();
-        self.module.defined.push(symbol.clone());
+        let nested = function.end <= self.nested_until;
+        if !nested {
+            self.module.defined.push(symbol.clone());
+        }
         if function.private {
             return;
         }
-        self.add(symbol, function, line, None);
+        let reason = if nested {
+            let symbol = symbol.clone();
+            Unlaunchable::Nested { symbol, line }
+        } else if symbol.contains(['\0', char::REPLACEMENT_CHARACTER]) {
+            let symbol = symbol.clone();
+            Unlaunchable::Name { symbol, line }
+        } else {
+            return self.add(symbol, function, line, None);
+        };
+        self.module.refused.push(Refused {
+            symbol,
+            device: None,
+            line,
+            reason,
+        });
     }
 
     fn device(&mut self, at: usize, generic: bool) -> usize {

@@ -179,8 +179,44 @@ mod entries {
     fn functions_in_other_operations_are_none_of_ours() {
         let text = "gpu.module @g { func.func @inner() { return } }\nfunc.func @outer() { return }";
         assert_eq!(only(text).symbol, "outer");
-        let nested = "module { module @n { func.func @inner() { return } } }";
-        assert_eq!(only(nested).symbol, "inner");
+    }
+
+    /// The tools compile the outermost module alone.
+    #[test]
+    fn a_function_in_a_module_of_its_own_is_refused() {
+        let inner = "func.func @inner(%a: memref<4xf32>) { return }";
+        for text in [
+            format!("module {{ module @n {{ {inner} }} }}"),
+            format!("module {{}} module {{ {inner} }}"),
+            format!("func.func private @other() module attributes {{a = 1}} {{ {inner} }}"),
+            format!(
+                "\"builtin.module\"() ({{ \"builtin.module\"() ({{ {inner} }}) : () -> () }}) : () -> ()"
+            ),
+        ] {
+            let error = module(&text).select(None).unwrap_err().to_string();
+            assert!(
+                error.contains("line 1: 'inner' is in a module inside another"),
+                "{error}"
+            );
+        }
+        let beside =
+            format!("module {{ module @n {{ {inner} }} func.func @outer() {{ return }} }}");
+        let scanned = module(&beside);
+        let selected = scanned.select(Some("outer")).unwrap();
+        assert_eq!(selected[0].symbol, "outer");
+        assert_eq!(scanned.defined, ["outer"]);
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_refused() {
+        for name in [r"a\FFb", r"a\00b"] {
+            let text = format!("func.func @\"{name}\"() {{ return }}");
+            let error = module(&text).select(None).unwrap_err().to_string();
+            assert!(
+                error.contains("bytes that are no UTF-8, or a NUL"),
+                "{error}"
+            );
+        }
     }
 }
 

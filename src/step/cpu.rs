@@ -5,10 +5,12 @@
 //! call itself is generated here as `call.inc`. One step, since nobody asks for a part of it alone.
 
 mod call;
+mod diagnostics;
 mod host;
+mod lowering;
 mod reserved;
+mod source;
 
-use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
@@ -17,41 +19,15 @@ use npu_runtime::Signature;
 use super::check::Check;
 use super::material::Value;
 use super::{Argument, Command, Input, Kind, Origin, Output, Step, Work};
-use crate::kernel::rename;
 use crate::kernel::types::Type;
 use crate::toolchain::{Companions, Llvm, Tool};
 pub use call::UnsupportedArgument;
+use lowering::{Lowering, SCHEDULE};
+use source::Source;
 
 /// Raised when the same inputs would give another object: another pass list, other flags that are
 /// not arguments, another meaning of `call.inc`.
-const VERSION: u32 = 1;
-
-/// The lowering of triton-shared's CPU backend, which takes what `triton-shared-opt` emits. The
-/// order matters: each pass leaves what a later one expects. Its first pass, linalg to affine loops,
-/// is left out: it refuses sizes that are computed in a loop, and plain loops give the same code.
-const PASSES: &[&str] = &[
-    "--eliminate-empty-tensors",
-    "--empty-tensor-to-alloc-tensor",
-    "--one-shot-bufferize=allow-return-allocs-from-loops=true",
-    "--lower-affine",
-    "--convert-linalg-to-loops",
-    "--expand-strided-metadata",
-    "--convert-scf-to-cf",
-    "--convert-arith-to-llvm",
-    "--convert-math-to-llvm",
-    // What LLVM has no intrinsic for (erf, cbrt, …) becomes a call of the C library.
-    "--convert-math-to-libm",
-    "--convert-complex-to-llvm",
-    "--convert-vector-to-llvm",
-    "--convert-index-to-llvm",
-    "--memref-expand",
-    "--finalize-memref-to-llvm",
-    "--convert-func-to-llvm",
-    "--convert-cf-to-llvm",
-    "--lower-affine",
-    "--convert-arith-to-llvm",
-    "--reconcile-unrealized-casts",
-];
+const VERSION: u32 = 2;
 
 /// The artifact's name in its entry.
 pub const OBJECT: &str = "kernel.so";
@@ -60,12 +36,17 @@ const SOURCE: &str = "kernel.mlir";
 const DIALECT: &str = "kernel.llvm.mlir";
 const IR: &str = "kernel.ll";
 
-/// The part of `call.inc`'s counterpart that is the same for every kernel.
-/// Digested once, however many kernels a process builds.
-static ENTRY: LazyLock<Input> = LazyLock::new(|| {
-    let text = include_bytes!("../../templates/cpu_entry.c");
-    Input::new("cpu_entry.c", text.as_slice())
-});
+/// What is the same for every kernel is digested once, however many a process builds.
+macro_rules! template {
+    ($name:ident, $file:expr, $path:literal) => {
+        static $name: LazyLock<Input> =
+            LazyLock::new(|| Input::new($file, include_bytes!($path).as_slice()));
+    };
+}
+
+template!(ENTRY, "cpu_entry.c", "../../templates/cpu_entry.c");
+template!(FLOATS, "cpu_floats.c", "../../templates/cpu_floats.c");
+template!(TRANSFORMS, SCHEDULE, "../../templates/cpu_schedule.mlir");
 
 /// Which machine the object is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,9 +102,23 @@ pub struct Request<'a> {
 /// # Errors
 /// When an argument can't be passed by the C calling convention that the lowering gives the kernel.
 pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
-    let (text, symbol) = named_apart(request);
-    let call = call::generate(request.signature, request.types, &symbol)?;
-    let source = Input::new(SOURCE, text.as_bytes());
+    let lowering = Lowering::new(&request.origin.text.text, request.tools);
+    let mut source = Source::new(
+        &request.origin.text.text,
+        &request.signature.name,
+        request.defined,
+    );
+    if lowering.is_scheduled() {
+        source = source.with_functions();
+    }
+    let call = call::generate(request.signature, request.types, &source.symbol)?;
+    let mut inputs = vec![
+        Input::new(SOURCE, source.text.as_bytes()).from_user(request.origin.clone()),
+        ENTRY.clone(),
+        Input::new("call.inc", call.into_bytes()),
+    ];
+    inputs.extend(lowering.is_scheduled().then(|| TRANSFORMS.clone()));
+    inputs.extend(lowering.small_floats.then(|| FLOATS.clone()));
     let mut facts = Vec::new();
     if request.march == March::Native {
         facts.push(("host_cpu", Value::Sha256(host::cpu_identity())));
@@ -134,42 +129,17 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         subject: request.signature.name.to_string(),
         source: Some(request.origin.path.clone()),
         target: "cpu",
-        inputs: vec![
-            source.from_user(request.origin.clone()),
-            ENTRY.clone(),
-            Input::new("call.inc", call.into_bytes()),
-        ],
+        inputs,
         // Messages in English, temporary files in the work directory.
         environment: vec![("LC_ALL", "C".into()), ("TMPDIR", ".".into())],
         companions: Companions::default(),
         facts,
-        work: Work::Commands(commands(request)),
+        work: Work::Commands(commands(request, lowering)),
         outputs: outputs(request.keep_intermediates),
     })
 }
 
-/// The kernel's text and name, with the names changed of all functions that compiled code would call
-/// where it means those of the C library.
-fn named_apart<'a>(request: &'a Request<'_>) -> (Cow<'a, str>, Cow<'a, str>) {
-    let name = &*request.signature.name;
-    let (mut text, mut symbol) = (
-        Cow::Borrowed(&*request.origin.text.text),
-        Cow::Borrowed(name),
-    );
-    for defined in request.defined {
-        if reserved::is_reserved(defined)
-            && let Some((renamed, new)) = rename(&text, defined)
-        {
-            text = renamed.into();
-            if defined == name {
-                symbol = new.into();
-            }
-        }
-    }
-    (text, symbol)
-}
-
-fn commands(request: &Request<'_>) -> Vec<Command> {
+fn commands(request: &Request<'_>, lowering: Lowering) -> Vec<Command> {
     let tools = request.tools;
     let texts = |texts: &[&str]| {
         texts
@@ -179,7 +149,7 @@ fn commands(request: &Request<'_>) -> Vec<Command> {
             .collect::<Vec<_>>()
     };
     let mut lower = texts(&[SOURCE]);
-    lower.extend(texts(PASSES));
+    lower.extend(texts(&lowering.passes()));
     lower.extend(texts(&["-o", DIALECT]));
     let mut link = texts(&["-O3", "-shared", "-fPIC"]);
     match &request.march {
@@ -200,57 +170,28 @@ fn commands(request: &Request<'_>) -> Vec<Command> {
         "-Wl,-z,defs,-Bsymbolic",
     ]));
     link.push(Argument::Tool("--ld-path=", Arc::clone(&tools.linker)));
-    link.extend(texts(&[
-        "-x",
-        "ir",
-        IR,
-        "-x",
-        "c",
-        "cpu_entry.c",
-        "-x",
-        "none",
-    ]));
+    link.extend(texts(&["-x", "ir", IR, "-x", "c", "cpu_entry.c"]));
+    if lowering.small_floats {
+        link.push("cpu_floats.c".into());
+    }
+    link.extend(texts(&["-x", "none"]));
     link.push(Argument::Tool("", Arc::clone(&tools.support)));
     link.extend(texts(&["-lm", "-lc", "-o", OBJECT]));
-    let command = |tool: &Arc<Tool>, arguments| Command {
+    let translate = texts(&["--mlir-to-llvmir", DIALECT, "-o", IR]);
+    let command = |tool: &Arc<Tool>, arguments, explain| Command {
         tool: Arc::clone(tool),
         arguments,
-        explain: |_| None,
+        explain,
     };
     vec![
-        command(&tools.mlir_opt, lower),
-        Command {
-            explain: not_lowered,
-            ..command(
-                &tools.mlir_translate,
-                texts(&["--mlir-to-llvmir", DIALECT, "-o", IR]),
-            )
-        },
-        command(&tools.clang, link),
+        command(&tools.mlir_opt, lower, diagnostics::of_mlir_opt),
+        command(
+            &tools.mlir_translate,
+            translate,
+            diagnostics::of_translation,
+        ),
+        command(&tools.clang, link, diagnostics::of_linking),
     ]
-}
-
-/// What is left of other dialects after the passes is refused by mlir-translate, at a line of a file
-/// that the user has never seen: names the operation instead.
-fn not_lowered(printed: &str) -> Option<String> {
-    // As mlir-translate words it: an operation without a translation, of a dialect without one, in
-    // the dialect's own form, and in the generic one.
-    const BEFORE: [&str; 4] = [
-        "LLVM Translation failed for operation: ",
-        "registration for dialect for op: ",
-        " not found for custom op '",
-        "error: unregistered operation '",
-    ];
-    let after = BEFORE
-        .iter()
-        .find_map(|before| printed.split_once(before))?
-        .1;
-    let name = after.split(|c: char| !(c.is_ascii_alphanumeric() || "._$-".contains(c)));
-    let name = name.into_iter().next().filter(|name| !name.is_empty())?;
-    Some(format!(
-        "no pass of the cpu target lowers '{name}': write the kernel with operations of linalg, \
-         tensor, memref, arith, math, scf, affine and vector"
-    ))
 }
 
 fn outputs(keep_intermediates: bool) -> Vec<Output> {

@@ -6,13 +6,17 @@
     reason = "a test that can't go on fails"
 )]
 
+mod cases;
 #[path = "../common/mod.rs"]
 mod common;
 mod contracts;
 mod examples;
+mod floats;
 mod grids;
 mod names;
 mod narrowing;
+mod numerics;
 mod programs;
 mod types;
+mod vectors;
 mod workshop;

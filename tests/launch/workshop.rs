@@ -5,6 +5,7 @@ use std::path::Path;
 
 use npu_build::config::{Environment, Layer, Settings};
 use npu_build::interrupt::Interrupt;
+use npu_build::step::cpu::March;
 use npu_build::{Build, BuildError, Request, Session, Target};
 use npu_runtime::{Bounds, Device, Kernel, Runtime};
 use tempfile::TempDir;
@@ -69,6 +70,18 @@ impl Workshop {
     #[track_caller]
     pub fn kernel(&self, mlir: &str) -> Kernel {
         let build = self.build(mlir);
+        let build = build.unwrap_or_else(|error| panic!("{}\n{mlir}", error.report()));
+        load(&build, &cpu())
+    }
+
+    /// The same for one kind of machine.
+    #[track_caller]
+    pub fn kernel_for(&self, march: March, mlir: &str) -> Kernel {
+        let path = self.directory.path().join("kernel.mlir");
+        fs::write(&path, mlir).unwrap();
+        let mut request = Request::new(&path);
+        request.march = Some(march);
+        let build = self.build_request(request);
         let build = build.unwrap_or_else(|error| panic!("{}\n{mlir}", error.report()));
         load(&build, &cpu())
     }

@@ -254,3 +254,38 @@ fn the_project_file_has_its_say() {
     let told = scene.json("run k.mlir --arg x=ones:2 --arg x=inout --arg by=3");
     assert_eq!(told["arguments"][0]["direction"], "inout");
 }
+
+/// Each program reads what the one before it has written: right on one thread, and only there.
+#[test]
+fn programs_that_build_on_each_other_are_run_on_one_thread() {
+    let scene = Scene::with(include_str!("../data/kernels/dependent-programs.mlir"));
+    let told = scene
+        .run("run k.mlir --target cpu --grid 3000 --threads 1 --arg o=zeros:3001 --save o=o.npy");
+    assert_eq!(told.code(), 0, "{told:?}");
+    let expected: Vec<u8> = (0..=3000_i32).flat_map(i32::to_le_bytes).collect();
+    assert_eq!(scene.saved("o.npy"), expected);
+    for command in ["run", "bench"] {
+        let told = scene.run(&format!(
+            "{command} k.mlir --target npu2 --runtime hsa --grid 3 --threads 1 --arg o=zeros:4"
+        ));
+        assert_eq!(told.code(), 2, "{told:?}");
+        assert!(
+            told.stderr().contains("--threads is for --target cpu"),
+            "{told:?}"
+        );
+    }
+}
+
+/// What the assertion says is in the error, wherever standard output goes, and the host goes on.
+#[test]
+fn a_false_assertion_is_an_error_of_the_launch() {
+    let scene = Scene::with(include_str!("../data/kernels/false-assert.mlir"));
+    let told = scene.run("run k.mlir --target cpu --arg a=zeros");
+    assert_eq!(told.code(), 1, "{told:?}");
+    assert_eq!(told.stdout(), "");
+    assert!(
+        told.stderr()
+            .contains("stopped at a false assertion: always false"),
+        "{told:?}"
+    );
+}

@@ -53,6 +53,14 @@ fn cores() -> usize {
     *CORES.get_or_init(|| available_parallelism().map_or(1, usize::from))
 }
 
+/// Why a kernel did not run to its end.
+enum Stopped {
+    /// It asked for memory that the system does not have.
+    NoMemory,
+    /// An assertion of its own failed, which says this.
+    Asserted(Box<str>),
+}
+
 /// A loaded object and how to launch it.
 pub(crate) struct Kernel {
     object: &'static Object,
@@ -93,8 +101,14 @@ impl Kernel {
             let call = unsafe { object::Call::new(self.object, slots, grid) };
             schedule::run(&call, programs, self.threads)
         });
-        done.map_err(|scratch::Exhausted| Error::KernelMemory {
-            kernel: plan.name(),
+        done.map_err(|stopped| match stopped {
+            Stopped::NoMemory => Error::KernelMemory {
+                kernel: plan.name(),
+            },
+            Stopped::Asserted(text) => Error::Assertion {
+                kernel: plan.name(),
+                text,
+            },
         })
     }
 }

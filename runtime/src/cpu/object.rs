@@ -2,11 +2,12 @@
 //! bytes are loaded once, and what was loaded stays until the process ends.
 
 use super::scratch::{self, Exhausted};
-use super::sys;
+use super::{Stopped, sys};
 use crate::{Artifact, ArtifactFault, Error, Grid, shared_object};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::fs::{DirBuilder, File, remove_dir, remove_file};
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -27,6 +28,23 @@ pub(super) struct Object {
 impl Object {
     pub(super) fn slots(&self) -> usize {
         self.api.slots as usize
+    }
+
+    /// Why this thread's last run did not end.
+    #[cold]
+    fn why_stopped(&self) -> Stopped {
+        let Some(failure) = self.api.failure else {
+            return Stopped::NoMemory;
+        };
+        // SAFETY: the function takes nothing, and gives null or a string of the object, which
+        // stays loaded.
+        let text = unsafe {
+            let text = failure();
+            (!text.is_null()).then(|| CStr::from_ptr(text))
+        };
+        text.map_or(Stopped::NoMemory, |text| {
+            Stopped::Asserted(text.to_string_lossy().into())
+        })
     }
 }
 
@@ -52,7 +70,7 @@ impl<'a> Call<'a> {
 
     /// Runs the programs `first..end` on this thread.
     #[inline]
-    pub(super) fn run(&self, first: u64, end: u64) -> Result<(), Exhausted> {
+    pub(super) fn run(&self, first: u64, end: u64) -> Result<(), Stopped> {
         let known = self.object.scratch.load(Ordering::Relaxed);
         let needed = scratch::with(known, |scratch| {
             // SAFETY: `new`'s caller vouches for the slots, the grid has three dimensions, and
@@ -60,7 +78,8 @@ impl<'a> Call<'a> {
             unsafe {
                 (self.object.api.run)(self.slots.as_ptr(), self.grid.as_ptr(), first, end, scratch);
             }
-        })?;
+        });
+        let needed = needed.map_err(|Exhausted| self.object.why_stopped())?;
         if needed > known {
             self.object.scratch.fetch_max(needed, Ordering::Relaxed);
         }
@@ -116,9 +135,11 @@ fn resolve(library: &Library) -> Result<sys::Api, ArtifactFault> {
         let run = library
             .get::<sys::Run>(sys::RUN.to_bytes_with_nul())
             .map_err(|_| missing(sys::RUN))?;
+        let failure = library.get::<sys::Failure>(sys::FAILURE.to_bytes_with_nul());
         Ok(sys::Api {
             slots: **slots,
             run: *run,
+            failure: failure.ok().map(|failure| *failure),
         })
     }
 }

@@ -3,9 +3,9 @@
 //! launches of the same kernel.
 
 use super::object::Call;
-use super::pool;
-use super::scratch::Exhausted;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use super::{Stopped, pool};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Work that is worth waking threads for, in picoseconds: several times what that costs.
@@ -16,7 +16,7 @@ const CHUNKS: u64 = 8;
 
 /// Runs `programs` programs on up to `threads` threads.
 #[inline]
-pub(super) fn run(call: &Call<'_>, programs: u64, threads: usize) -> Result<(), Exhausted> {
+pub(super) fn run(call: &Call<'_>, programs: u64, threads: usize) -> Result<(), Stopped> {
     if programs == 1 {
         return call.run(0, 1);
     }
@@ -28,7 +28,7 @@ pub(super) fn run(call: &Call<'_>, programs: u64, threads: usize) -> Result<(), 
     run_timed(call, programs, threads)
 }
 
-fn run_timed(call: &Call<'_>, programs: u64, threads: usize) -> Result<(), Exhausted> {
+fn run_timed(call: &Call<'_>, programs: u64, threads: usize) -> Result<(), Stopped> {
     let cost = &call.object.cost;
     let mut done = 0;
     if cost.load(Ordering::Relaxed).saturating_mul(programs) < WORTHWHILE {
@@ -42,7 +42,7 @@ fn run_timed(call: &Call<'_>, programs: u64, threads: usize) -> Result<(), Exhau
 
 /// Runs programs on this thread, in batches that grow fourfold, until all are done or the rest is known
 /// to be worth sharing. Returns how many are done.
-fn run_while_small(call: &Call<'_>, programs: u64) -> Result<u64, Exhausted> {
+fn run_while_small(call: &Call<'_>, programs: u64) -> Result<u64, Stopped> {
     let mut done = 0;
     let mut batch = 1;
     let mut begun = Instant::now();
@@ -63,25 +63,26 @@ fn run_while_small(call: &Call<'_>, programs: u64) -> Result<u64, Exhausted> {
 }
 
 /// Runs the programs `first..end` on this thread and others.
-fn run_shared(call: &Call<'_>, first: u64, end: u64, threads: usize) -> Result<(), Exhausted> {
+fn run_shared(call: &Call<'_>, first: u64, end: u64, threads: usize) -> Result<(), Stopped> {
     let programs = end - first;
     let threads = programs.min(threads as u64);
     let chunk = (programs / threads.saturating_mul(CHUNKS)).max(1);
     // Every thread overshoots by one chunk at most: far from an overflow, since a grid has less
     // than 2⁶³ programs.
     let next = AtomicU64::new(first);
-    let exhausted = AtomicBool::new(false);
+    let stopped = OnceLock::new();
     let work = || {
         let begun = Instant::now();
         let mut ran = 0;
-        while !exhausted.load(Ordering::Relaxed) {
+        while stopped.get().is_none() {
             let from = next.fetch_add(chunk, Ordering::Relaxed);
             if from >= end {
                 break;
             }
             let to = end.min(from + chunk);
-            if call.run(from, to).is_err() {
-                exhausted.store(true, Ordering::Relaxed);
+            if let Err(reason) = call.run(from, to) {
+                // That of the first thread counts.
+                stopped.set(reason).ok();
             }
             ran += to - from;
         }
@@ -91,10 +92,7 @@ fn run_shared(call: &Call<'_>, first: u64, end: u64, threads: usize) -> Result<(
     };
     // Leaving the pool orders all that the workers wrote before what follows.
     pool::share(usize::try_from(threads - 1).unwrap_or(usize::MAX), &work);
-    if exhausted.into_inner() {
-        return Err(Exhausted);
-    }
-    Ok(())
+    stopped.into_inner().map_or(Ok(()), Err)
 }
 
 /// Remembers what a program costs, if that is news: all threads that launch this kernel read it.

@@ -64,6 +64,9 @@ pub struct LaunchOptions {
     /// table=1,2,3
     #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = parse_variable, action = ArgAction::Append)]
     pub variables: Vec<VariableValue>,
+    /// On how many of the cpu's threads the programs of a grid may run [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
     #[command(flatten)]
     pub options: KernelOptions,
     /// Build it even if it is in the cache

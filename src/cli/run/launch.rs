@@ -70,7 +70,10 @@ pub fn load(
         return Err(bad(options, "it gave more than the kernel that was meant"));
     };
     let (device, open) = timed(|| open(&session, job.runtime, terminal));
-    let device = device?;
+    let device = match options.threads {
+        Some(threads) => device?.with_threads(usize::from(threads)),
+        None => device?,
+    };
     let (kernel, load) = timed(|| build.load(&device, built));
     let kernel = kernel.map_err(failure)?;
     session.interrupt().release();

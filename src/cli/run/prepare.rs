@@ -53,6 +53,12 @@ impl Job {
         }
         let prepared = Prepared::new(&request)?;
         let runtime = prepared.runtime;
+        if options.threads.is_some() && runtime != Runtime::Cpu {
+            return Err(bad(
+                options,
+                "--threads is for --target cpu: an NPU has none",
+            ));
+        }
         let level = prepared.understood.module.level;
         let kernel = only(prepared.understood.kernels, options)?;
         let takes_grid = kernel.signature.grid;
