@@ -1,5 +1,6 @@
 //! Building from a `build.rs`: kernels become modules of the crate that is being compiled.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
@@ -9,10 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use npu_runtime::Runtime;
 
-use crate::config::{self, CachePlace, Environment, Layer, Package, Settings};
-use crate::interrupt::Interrupt;
+use crate::config::{CachePlace, Environment, Layer, Package, Settings};
+use crate::interrupt::{self, Interrupt};
 use crate::kernel::Target;
 use crate::launcher;
+use crate::message;
 use crate::plan::{
     Build, BuildError, KernelError, Prepared, Request, Session, Understood, Variant,
 };
@@ -76,7 +78,11 @@ pub enum ScriptError {
         target: String,
     },
     /// A path that Cargo can't be told.
-    #[error("Cargo can't be told about the path {}: it is not UTF-8", .0.display())]
+    #[error(
+        "Cargo can't be told about the path {}: a directive takes UTF-8 without line breaks, control \
+         characters and blanks at its ends; rename it",
+        .0.display()
+    )]
     Path(PathBuf),
     /// Cargo does not listen.
     #[error("can't write to standard output: {0}")]
@@ -87,7 +93,7 @@ impl fmt::Debug for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Build(error) => f.write_str(&error.report()),
-            error => write!(f, "{error}"),
+            error => f.write_str(&message::one_line(&error.to_string())),
         }
     }
 }
@@ -151,6 +157,7 @@ impl BuildScript {
     pub fn compile(&self) -> Result<(), ScriptError> {
         let interrupt = Interrupt::on_signals();
         interrupt.arm();
+        let _ = interrupt::outlive_file_size_limit();
         let get = |name: &OsStr| std::env::var_os(name);
         self.run(get, interrupt, &mut io::stdout().lock())
     }
@@ -173,17 +180,22 @@ impl BuildScript {
         let out_dir = PathBuf::from(required("OUT_DIR")?);
         let crate_dir = PathBuf::from(required("CARGO_MANIFEST_DIR")?);
         let target = required("CARGO_CFG_TARGET_ARCH")?;
-        for name in config::READ.iter().chain(&["DOCS_RS"]) {
-            writeln!(cargo, "cargo::rerun-if-env-changed={name}")?;
-        }
+        let mut cargo = Cargo {
+            ear: cargo,
+            told: BTreeSet::new(),
+            out_dir: out_dir.canonicalize().unwrap_or_else(|_| out_dir.clone()),
+        };
         let environment = Environment::from_fn(get);
         let mut settings = Settings::load(self.layer.clone(), &environment, &crate_dir)
             .map_err(BuildError::from)?;
         if settings.cache_is_default {
             settings.cache = CachePlace::Directory(out_dir.join("npu-build-cache"));
         }
+        let search = settings.llvm.clone();
+        cargo.rerun_if_variables_change(environment.deciding(&[], &search))?;
+        cargo.rerun_if_variables_change(["DOCS_RS"])?;
         for file in &settings.files {
-            rerun_if_changed(cargo, file)?;
+            cargo.rerun_if_changed(file)?;
         }
         let requests: Vec<_> = self
             .kernels
@@ -195,7 +207,7 @@ impl BuildScript {
             })
             .collect::<Result<_, BuildError>>()?;
         for request in &requests {
-            rerun_if_changed(cargo, &request.kernel)?;
+            cargo.rerun_if_changed(&request.kernel)?;
         }
         check_outputs(&requests, &out_dir)?;
         if self.stubs || get("DOCS_RS".as_ref()).is_some() {
@@ -205,20 +217,69 @@ impl BuildScript {
         }
         let warnings = Warnings::default();
         let session = Session::new(settings, interrupt, &|event| warnings.note(&event))?;
-        warnings.tell(cargo)?;
+        warnings.tell(&mut cargo)?;
         for request in &requests {
             for variant in request.variants() {
                 let prepared = Prepared::new(&variant)?;
                 check_machine(prepared.target, &target)?;
+                let variables = environment.deciding(&[prepared.target], &search);
+                cargo.rerun_if_variables_change(variables)?;
                 for path in session.depends_on(&prepared, &variant)? {
-                    rerun_if_changed(cargo, &path)?;
+                    cargo.rerun_if_changed(&path)?;
                 }
             }
             let build = session.build(request, &|event| warnings.note(&event));
-            warnings.tell(cargo)?;
+            warnings.tell(&mut cargo)?;
             let observe = |event: Event<'_>| warnings.note(&event);
             session.deliver(request, build?, &out_dir, |_| true, &observe)?;
         }
+        Ok(())
+    }
+}
+
+/// Cargo, which takes directives, one a line.
+struct Cargo<'a> {
+    ear: &'a mut dyn Write,
+    /// No directive is given twice.
+    told: BTreeSet<String>,
+    /// Real path of what the script itself writes.
+    out_dir: PathBuf,
+}
+
+impl Cargo<'_> {
+    fn rerun_if_variables_change(
+        &mut self,
+        names: impl IntoIterator<Item = &'static str>,
+    ) -> io::Result<()> {
+        names
+            .into_iter()
+            .try_for_each(|name| self.tell(format!("rerun-if-env-changed={name}")))
+    }
+
+    /// Only what exists: a path that is missing would rerun the script at every build. So would one
+    /// that the script has written, which is newer than its last run.
+    fn rerun_if_changed(&mut self, path: &Path) -> Result<(), ScriptError> {
+        match path.canonicalize() {
+            Ok(real) if !real.starts_with(&self.out_dir) => {}
+            _ => return Ok(()),
+        }
+        // Cargo reads lines, and no white space at their ends.
+        let is_line = |text: &&str| !text.contains(char::is_control) && text.trim() == *text;
+        let text = path.to_str().filter(is_line);
+        let text = text.ok_or_else(|| ScriptError::Path(path.to_owned()))?;
+        Ok(self.tell(format!("rerun-if-changed={text}"))?)
+    }
+
+    fn warning(&mut self, text: &str) -> io::Result<()> {
+        self.tell(format!("warning=npu-build: {}", message::one_line(text)))
+    }
+
+    fn tell(&mut self, directive: String) -> io::Result<()> {
+        if self.told.contains(&directive) {
+            return Ok(());
+        }
+        writeln!(self.ear, "cargo::{directive}")?;
+        self.told.insert(directive);
         Ok(())
     }
 }
@@ -238,11 +299,10 @@ impl Warnings {
     }
 
     /// Tells Cargo what has been noted since the last time.
-    fn tell(&self, cargo: &mut dyn Write) -> io::Result<()> {
-        self.list().drain(..).try_for_each(|warning| {
-            let line = warning.replace('\n', " ");
-            writeln!(cargo, "cargo::warning=npu-build: {line}")
-        })
+    fn tell(&self, cargo: &mut Cargo<'_>) -> io::Result<()> {
+        self.list()
+            .drain(..)
+            .try_for_each(|warning| cargo.warning(&warning))
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<String>> {
@@ -281,17 +341,6 @@ fn check_machine(target: Target, crate_arch: &OsStr) -> Result<(), ScriptError> 
     Ok(())
 }
 
-/// Tells Cargo about an input. Only what exists: a missing path would rebuild for ever.
-fn rerun_if_changed(cargo: &mut dyn Write, path: &Path) -> Result<(), ScriptError> {
-    if path.exists() {
-        let text = path
-            .to_str()
-            .ok_or_else(|| ScriptError::Path(path.to_owned()))?;
-        writeln!(cargo, "cargo::rerun-if-changed={text}")?;
-    }
-    Ok(())
-}
-
 /// A launcher without images: the right types, and nothing to run.
 fn stub(request: &Request, runtime_crate: &str, out_dir: &Path) -> Result<(), ScriptError> {
     let understood = Understood::new(request)?;
@@ -301,4 +350,39 @@ fn stub(request: &Request, runtime_crate: &str, out_dir: &Path) -> Result<(), Sc
         .map_err(|error| KernelError::from(error).at(&request.kernel))?;
     let path = out_dir.join(Build::launcher_name(&request.kernel));
     fs::write(&path, text).map_err(|source| BuildError::Write { path, source }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_becomes_a_directive_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut told = Vec::new();
+        let mut cargo = Cargo {
+            ear: &mut told,
+            told: BTreeSet::new(),
+            out_dir: directory.path().join("out"),
+        };
+        for name in ["a\ncargo::rustc-env=A=1", "a\r", " a", "a "] {
+            let path = directory.path().join(name);
+            fs::write(&path, "").unwrap();
+            let told = cargo.rerun_if_changed(Path::new(&path));
+            match name.starts_with(' ') {
+                // It is not at the end of the line.
+                true => told.unwrap(),
+                false => assert!(matches!(told, Err(ScriptError::Path(_))), "{name:?}"),
+            }
+        }
+        cargo.warning("b\ncargo::rustc-env=B=1").unwrap();
+        cargo.warning("b\ncargo::rustc-env=B=1").unwrap();
+        assert_eq!(
+            String::from_utf8(told).unwrap(),
+            format!(
+                "cargo::rerun-if-changed={}/ a\ncargo::warning=npu-build: b\\ncargo::rustc-env=B=1\n",
+                directory.path().display()
+            )
+        );
+    }
 }

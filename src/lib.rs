@@ -14,6 +14,7 @@
 //! | [`hsaco`] | the binary formats of AIE artifacts |
 //! | [`config`] | flags, variables and files, in layers |
 //! | [`tensor`] | what is put into a kernel's arguments, and what comes out of them |
+//! | [`message`] | how the words of others are shown |
 //! | [`plan`] | which steps a kernel needs, chained by content |
 //!
 //! Dependencies point one way, from [`plan`] down; nothing here prints.
@@ -27,6 +28,7 @@ pub mod hsaco;
 pub mod interrupt;
 pub mod kernel;
 pub mod launcher;
+pub mod message;
 mod nearest;
 mod parallel;
 pub mod plan;

@@ -23,6 +23,7 @@ use npu_build::config::{CachePlace, Environment, Layer, Settings};
 use npu_build::plan::Variant;
 use npu_build::step::cpu::March;
 use npu_build::store::Sharing;
+use npu_build::toolchain::{Configured, Search};
 use npu_build::{Request, Runtime, Target};
 
 const SMALL: &str = "func.func @small(%x: memref<4xf32>, %out: memref<4xf32>, %n: i32) {\n\
@@ -758,4 +759,57 @@ fn paths_in_files_are_not_empty() {
         let error = load("\"a\\u0000b\"").unwrap_err();
         assert!(error.contains("NUL"), "{error}");
     }
+}
+
+/// What a build script has Cargo watch.
+#[test]
+fn a_variable_counts_for_what_it_decides() {
+    let _place = Place::new();
+    let environment = Environment::from_fn(variable);
+    let anywhere = Search::default();
+    let always = [
+        "HOME",
+        "NPU_BUILD_RUNTIME",
+        "NPU_BUILD_RUNTIME_CRATE",
+        "NPU_BUILD_TARGET",
+        "XDG_CONFIG_HOME",
+    ];
+    let deciding = |targets: &[Target], llvm: &Search| {
+        let mut names = environment.deciding(targets, llvm);
+        assert!(always.iter().skip(1).all(|name| names.contains(name)));
+        names.retain(|name| !always.contains(name));
+        names.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(deciding(&[], &anywhere), [""; 0]);
+    assert_eq!(
+        deciding(&[Target::Cpu], &anywhere),
+        [
+            "MLIR_INSTALL_DIR",
+            "NPU_BUILD_LLVM",
+            "NPU_BUILD_MARCH",
+            "PATH"
+        ]
+    );
+    // Nothing else is looked at then.
+    let named = Search {
+        configured: Some(Configured {
+            directory: "/opt/llvm".into(),
+            origin: "--llvm".into(),
+        }),
+        ..Search::default()
+    };
+    assert_eq!(
+        deciding(&[Target::Cpu], &named),
+        ["NPU_BUILD_LLVM", "NPU_BUILD_MARCH"]
+    );
+    let npu = deciding(&[Target::Npu2], &anywhere);
+    for name in ["VIRTUAL_ENV", "PATH", "NPU_BUILD_AIR", "XILINX_XRT"] {
+        assert!(npu.contains(&name), "{name}");
+    }
+    for name in ["NPU_BUILD_JOBS", "NPU_BUILD_CXX", "NPU_BUILD_LLVM"] {
+        assert!(!npu.contains(&name), "{name}");
+    }
+    assert!(environment.deciding(&[], &anywhere).contains("HOME"));
+    set("XDG_CONFIG_HOME", "/xdg");
+    assert!(!environment.deciding(&[], &anywhere).contains("HOME"));
 }

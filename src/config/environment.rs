@@ -1,54 +1,90 @@
 //! The environment variables that are looked at, each read once.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::{CacheChoices, ConfigError, Layer, non_empty, parse_jobs, parse_timeout};
+use crate::kernel::Target;
 use crate::toolchain::{AieSearch, Configured, Search, XrtSearch};
 
-/// Every variable that can change what is built or where it is kept; a build script reruns when
-/// one of them changes.
-pub const READ: &[&str] = &[
-    "NPU_BUILD_CACHE_DIR",
-    "NPU_BUILD_NO_CACHE",
-    "NPU_BUILD_SHARED_CACHE",
-    "NPU_BUILD_CACHE_LAYERS",
-    "NPU_BUILD_CACHE_MAX_SIZE",
-    "NPU_BUILD_CACHE_MAX_AGE",
-    "NPU_BUILD_CACHE_MAX_ENTRIES",
-    "NPU_BUILD_TARGET",
-    "NPU_BUILD_RUNTIME",
-    "NPU_BUILD_FORMAT",
-    "NPU_BUILD_TRANSFORM",
-    "NPU_BUILD_MARCH",
-    "NPU_BUILD_RUNTIME_CRATE",
-    "NPU_BUILD_LLVM",
-    "NPU_BUILD_AIR",
-    "NPU_BUILD_AIE",
-    "NPU_BUILD_PEANO",
-    "NPU_BUILD_XRT",
-    "NPU_BUILD_CXX",
-    "NPU_BUILD_PYTHON",
-    "NPU_BUILD_HSACO_PACKER",
-    "NPU_BUILD_TIMEOUT",
-    "NPU_BUILD_JOBS",
-    "AIR_TRANSFORM_TILING_SCRIPT",
-    "MLIR_INSTALL_DIR",
-    "MLIR_AIR_INSTALL_DIR",
-    "MLIR_AIE_INSTALL_DIR",
-    "PEANO_INSTALL_DIR",
-    "LLVM_BINARY_DIR",
-    "XILINX_XRT",
-    "CXX",
-    "AIE_OBJCOPY_PATH",
-    "AIE_XCLBINUTIL",
-    "AIE_XCLBINUTIL_PATH",
-    "VIRTUAL_ENV",
-    "PATH",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "HOME",
+/// What a variable has a say in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decides {
+    /// What is built, whatever it is for.
+    Everything,
+    /// What is built for the cpu.
+    Cpu,
+    /// Where LLVM is found if no setting names a place.
+    Llvm,
+    /// What is built for an NPU.
+    Npu,
+    /// Where and how the work is done, and not what comes of it.
+    Work,
+}
+
+/// Every variable that is looked at.
+const READ: [(Decides, &[&str]); 5] = [
+    (
+        Decides::Everything,
+        &[
+            "NPU_BUILD_TARGET",
+            "NPU_BUILD_RUNTIME",
+            "NPU_BUILD_RUNTIME_CRATE",
+            "XDG_CONFIG_HOME",
+            "HOME",
+        ],
+    ),
+    (Decides::Cpu, &["NPU_BUILD_MARCH", "NPU_BUILD_LLVM"]),
+    (Decides::Llvm, &["MLIR_INSTALL_DIR", "PATH"]),
+    (
+        Decides::Npu,
+        &[
+            "NPU_BUILD_FORMAT",
+            "NPU_BUILD_TRANSFORM",
+            "NPU_BUILD_AIR",
+            "NPU_BUILD_AIE",
+            "NPU_BUILD_PEANO",
+            "NPU_BUILD_XRT",
+            "NPU_BUILD_PYTHON",
+            "NPU_BUILD_HSACO_PACKER",
+            "AIR_TRANSFORM_TILING_SCRIPT",
+            "MLIR_AIR_INSTALL_DIR",
+            "MLIR_AIE_INSTALL_DIR",
+            "PEANO_INSTALL_DIR",
+            "LLVM_BINARY_DIR",
+            "XILINX_XRT",
+            "AIE_OBJCOPY_PATH",
+            "AIE_XCLBINUTIL",
+            "AIE_XCLBINUTIL_PATH",
+            "VIRTUAL_ENV",
+            "PATH",
+        ],
+    ),
+    (
+        Decides::Work,
+        &[
+            "NPU_BUILD_CACHE_DIR",
+            "NPU_BUILD_NO_CACHE",
+            "NPU_BUILD_SHARED_CACHE",
+            "NPU_BUILD_CACHE_LAYERS",
+            "NPU_BUILD_CACHE_MAX_SIZE",
+            "NPU_BUILD_CACHE_MAX_AGE",
+            "NPU_BUILD_CACHE_MAX_ENTRIES",
+            "NPU_BUILD_TIMEOUT",
+            "NPU_BUILD_JOBS",
+            // The shim is compiled on request alone.
+            "NPU_BUILD_CXX",
+            "CXX",
+            "XDG_CACHE_HOME",
+        ],
+    ),
 ];
+
+/// The names of all of them; what decides more than one thing comes more than once.
+pub(super) fn read() -> impl Iterator<Item = &'static str> {
+    READ.iter().flat_map(|(_, names)| *names).copied()
+}
 
 /// Where distributions put `llvm-NN` directories.
 const SYSTEM_LIBRARIES: &str = "/usr/lib";
@@ -77,8 +113,28 @@ impl Environment {
     }
 
     fn var(&self, name: &str) -> Option<OsString> {
-        debug_assert!(READ.contains(&name), "{name} is not declared");
+        debug_assert!(read().any(|known| known == name), "{name} is not declared");
         non_empty((self.get)(name.as_ref()))
+    }
+
+    /// The variables that can change what is built, for any of `targets` or for none; `llvm` is where
+    /// to look for LLVM. What only says where and how is none of them.
+    #[must_use]
+    pub fn deciding(&self, targets: &[Target], llvm: &Search) -> BTreeSet<&'static str> {
+        let cpu = targets.contains(&Target::Cpu);
+        let decides = |(decides, _): &&(Decides, _)| match decides {
+            Decides::Everything => true,
+            Decides::Cpu => cpu,
+            Decides::Llvm => cpu && llvm.configured.is_none(),
+            Decides::Npu => targets.iter().any(|target| *target != Target::Cpu),
+            Decides::Work => false,
+        };
+        let names = READ.iter().filter(decides).flat_map(|(_, names)| *names);
+        let mut names: BTreeSet<_> = names.copied().collect();
+        if self.absolute("XDG_CONFIG_HOME").is_some() {
+            names.remove("HOME");
+        }
+        names
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {

@@ -525,7 +525,8 @@ impl Text {
 
 /// The parser's message with its place, and for an unknown key the nearest known one.
 fn explained(error: &toml::de::Error) -> String {
-    let mut message = error.to_string().trim_end().to_owned();
+    // It shows the line in question.
+    let mut message = error.to_string().trim_end().replace('\n', "\n  ");
     // Serde words it as: unknown field `x`, expected one of `a`, `b`
     let told = error.message();
     if told.starts_with("unknown field") {
@@ -533,7 +534,7 @@ fn explained(error: &toml::de::Error) -> String {
         if let Some(unknown) = quoted.next()
             && let Some(nearest) = crate::nearest::of(unknown, quoted)
         {
-            message.push_str(&format!("\ndid you mean `{nearest}`?"));
+            message.push_str(&format!("\n  did you mean `{nearest}`?"));
         }
     }
     message

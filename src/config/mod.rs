@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use cache::{Age, Bound, Bytes, CacheChoices, Count};
-pub use environment::{Environment, READ};
+pub use environment::Environment;
 pub use file::{ConfigError, KernelSection, PROJECT_FILE};
 pub use npu::{LaunchGrid, NpuChoices, Package};
 use npu_runtime::Runtime;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::environment::READ;
+use super::environment::read;
 use crate::nearest;
 
 /// What the names of our own variables begin with.
@@ -13,7 +13,7 @@ const INTERNAL: &str = "CALLER";
 /// A warning for each of these names that looks like a setting and is none, with the nearest one.
 #[must_use]
 pub fn unread_variables(names: impl IntoIterator<Item = OsString>) -> Vec<String> {
-    let known = || READ.iter().filter_map(|name| name.strip_prefix(PREFIX));
+    let known = || read().filter_map(|name| name.strip_prefix(PREFIX));
     let mut warnings = Vec::new();
     for name in names {
         // What is no text is no name of ours, up to where it stops being text.
@@ -41,10 +41,9 @@ mod tests {
 
     #[test]
     fn only_our_own_prefix_counts_and_every_setting_is_known() {
-        let names =
-            READ.iter()
-                .copied()
-                .chain(["NPU_BUILD_CALLER", "NPU", "JOBS", "NPU_BUILDJOBS"]);
+        let names = read()
+            .copied()
+            .chain(["NPU_BUILD_CALLER", "NPU", "JOBS", "NPU_BUILDJOBS"]);
         let none = unread_variables(names.map(OsString::from));
         assert_eq!(none, [""; 0]);
     }

@@ -13,3 +13,4 @@ mod common;
 mod library;
 mod out_dir;
 mod package;
+mod reruns;
