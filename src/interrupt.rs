@@ -1,7 +1,8 @@
 //! Ctrl-C and friends: a flag that long work looks at, and the process groups that must end with us.
 //!
-//! A tool runs in a process group of its own, so the terminal's Ctrl-C does not reach it: whoever
-//! starts one registers it here, and a signal ends every registered group. The default value never
+//! A tool runs in a process group of its own, so the terminal's Ctrl-C and Ctrl-Z do not reach it:
+//! whoever starts one registers it here, and a signal ends, or stops and continues, every registered
+//! group. The default value never
 //! fires; [`Interrupt::on_signals`] is for programs that own their process. Until there is something
 //! to clean up, a signal ends such a program as it ends any other: a hit needs no handlers.
 
@@ -10,10 +11,10 @@ use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 /// How long the tools may take to end after SIGTERM.
@@ -31,6 +32,14 @@ struct State {
     /// Whether [`Interrupt::arm`] is to install handlers.
     by_signals: bool,
     armed: OnceLock<()>,
+    stops: Mutex<Stops>,
+}
+
+/// How long the process has been stopped by Ctrl-Z.
+#[derive(Debug, Default)]
+struct Stops {
+    before: Duration,
+    since: Option<Instant>,
 }
 
 impl Interrupt {
@@ -64,12 +73,20 @@ impl Interrupt {
     fn listen(&self) -> io::Result<()> {
         let ignored = ignored_signals();
         let is_heard = |signal: &&c_int| ignored & (1 << (**signal - 1)) == 0;
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT].iter().filter(is_heard))?;
+        let mut signals = Signals::new(
+            [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP]
+                .iter()
+                .filter(is_heard),
+        )?;
         let raised = self.clone();
         std::thread::Builder::new()
             .name("signals".into())
             .spawn(move || {
                 for signal in signals.forever() {
+                    if signal == SIGTSTP {
+                        raised.stop();
+                        continue;
+                    }
                     if raised.0.released.load(Ordering::SeqCst) {
                         // It ends us, as if there had never been a handler.
                         let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -93,8 +110,36 @@ impl Interrupt {
         let again = self.0.raised.swap(true, Ordering::SeqCst);
         let signal = if again { Signal::KILL } else { Signal::TERM };
         for group in self.groups().iter() {
-            end(*group, signal);
+            tell(*group, signal);
         }
+    }
+
+    /// Stops this process and the registered groups, until somebody continues it.
+    fn stop(&self) {
+        self.stops().since = Some(Instant::now());
+        for group in self.groups().iter() {
+            tell(*group, Signal::STOP);
+        }
+        // It returns when the process is continued.
+        let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
+        {
+            let mut stops = self.stops();
+            let since = stops.since.take();
+            stops.before += since.map_or(Duration::ZERO, |since| since.elapsed());
+        }
+        for group in self.groups().iter() {
+            tell(*group, Signal::CONT);
+        }
+    }
+
+    /// How long Ctrl-Z has kept the process, and so its tools, from working.
+    pub(crate) fn stopped(&self) -> Duration {
+        let stops = self.stops();
+        stops.before + stops.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn stops(&self) -> MutexGuard<'_, Stops> {
+        self.0.stops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the work should stop.
@@ -107,8 +152,14 @@ impl Interrupt {
     pub(crate) fn guard(&self, group: Pid) -> Guarded<'_> {
         self.groups().push(group);
         if self.is_raised() {
-            end(group, Signal::TERM);
+            tell(group, Signal::TERM);
         }
+        // Whoever continues the groups takes this lock first.
+        let stops = self.stops();
+        if stops.since.is_some() {
+            tell(group, Signal::STOP);
+        }
+        drop(stops);
         Guarded {
             interrupt: self,
             group,
@@ -118,6 +169,16 @@ impl Interrupt {
     fn groups(&self) -> MutexGuard<'_, Vec<Pid>> {
         self.0.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Lets a write beyond the limit of a file's size fail instead of ending the process. The programs
+/// that it starts are ended by the signal as ever: what is caught, unlike what is ignored, is not
+/// inherited.
+///
+/// # Errors
+/// The system's reason why the signal can't be caught.
+pub fn outlive_file_size_limit() -> io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 /// The signals that are ignored, signal N as bit N - 1: as proc(5) has it.
@@ -139,7 +200,7 @@ pub(crate) struct Guarded<'a> {
 impl Guarded<'_> {
     /// Kills the whole group: a time-out, or a leader that left children behind.
     pub(crate) fn kill(&self) {
-        end(self.group, Signal::KILL);
+        tell(self.group, Signal::KILL);
     }
 }
 
@@ -150,6 +211,6 @@ impl Drop for Guarded<'_> {
 }
 
 /// A group that is gone already is what we want, so the error says nothing.
-fn end(group: Pid, signal: Signal) {
+fn tell(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
 }

@@ -1,10 +1,35 @@
 //! The same work on many items, on several threads at once.
 
+use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Applies `work` to every item on up to `threads` threads; results in the items' order. This thread
-/// is one of them, so a system that gives no more threads costs time and nothing else.
+use rustix::process::{Resource, getrlimit};
+
+/// The most files that one thread has open at once: a build with its locks, directories, log and
+/// pipes to a tool.
+const FILES_PER_THREAD: usize = 12;
+
+/// As many of `threads` as the limit on open files lets work, and at least one.
+fn affordable(threads: usize) -> usize {
+    let Some(limit) = getrlimit(Resource::Nofile).current else {
+        return threads;
+    };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    // What is open already is counted only where it matters: that takes some system calls.
+    const OPEN_AT_MOST: usize = 64;
+    if threads <= 1 || limit.saturating_sub(OPEN_AT_MOST) / FILES_PER_THREAD >= threads {
+        return threads;
+    }
+    let open = fs::read_dir("/proc/self/fd").map_or(OPEN_AT_MOST, Iterator::count);
+    threads
+        .min(limit.saturating_sub(open) / FILES_PER_THREAD)
+        .max(1)
+}
+
+/// Applies `work` to every item on up to `threads` threads, or as many as may have files open;
+/// results in the items' order. This thread is one of them, so a system that gives no more threads
+/// costs time and nothing else.
 pub(crate) fn map<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -23,7 +48,7 @@ pub(crate) fn map<T: Sync, R: Send>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(items.len()) {
+        for _ in 1..affordable(threads.min(items.len())) {
             if std::thread::Builder::new()
                 .spawn_scoped(scope, work_on)
                 .is_err()

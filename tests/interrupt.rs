@@ -15,7 +15,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use common::{Scene, TOOLS, wait_for};
 use npu_build::store::lock;
@@ -45,7 +45,7 @@ fn start(scene: &Scene, arguments: &[&str]) -> Child {
     // Whatever the caller of these tests ignores.
     let mut command = common::in_place_of(&program, "env");
     command
-        .arg("--default-signal=INT,TERM,HUP")
+        .arg("--default-signal=INT,TERM,HUP,TSTP")
         .arg(program.get_program())
         .args(arguments)
         .stdout(Stdio::piped())
@@ -119,6 +119,55 @@ fn a_signal_ends_the_tools_whole_group_and_leaves_nothing() {
         nothing_is_left(&scene);
         the_next_run_builds(&scene);
     }
+}
+
+/// The letter of a process's state, as proc(5) has it.
+fn state(pid: &str) -> String {
+    let status = fs::read_to_string(Path::new("/proc").join(pid).join("status")).unwrap();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.unwrap().split_whitespace().next().unwrap().to_owned()
+}
+
+/// Ctrl-Z, and `fg`; nothing of the time in between counts.
+#[test]
+fn what_stops_npu_build_stops_the_tools_and_they_go_on_with_it() {
+    let limit = Duration::from_secs(3);
+    let scene = Scene::replayed();
+    scene.kernel("vecadd.mlir");
+    let go = scene.path().join("go");
+    let (wait, replay) = (format!("[ -e '{}' ]", go.display()), scene.replay("clang"));
+    let pids = scene.path().join("pids");
+    let work = format!(
+        "sleep 1000 &\necho $$ $! > '{0}.new'; mv '{0}.new' '{0}'\n\
+         until {wait}; do sleep 0.01; done\nkill $!\n{replay}",
+        pids.display()
+    );
+    scene.tool("clang", &work);
+    let child = start(&scene, &[&COMPILE[..], &["--timeout", "3s"]].concat());
+    let started = Instant::now();
+    let pids = tool(&scene);
+    let own = child.id().to_string();
+    let are_stopped = || pids.iter().chain([&own]).all(|pid| state(pid) == "T");
+    send(&child, Signal::TSTP);
+    wait_for(|| are_stopped());
+    wait_for(|| started.elapsed() > limit);
+    fs::write(go, "").unwrap();
+    assert!(are_stopped());
+    send(&child, Signal::CONT);
+    let told = common::Outcome(child.wait_with_output().unwrap());
+    told.paths();
+    assert!(told.stderr().contains("built: vecadd"), "{told:?}");
+
+    // What is stopped can be ended.
+    let scene = hanging("");
+    let child = start(&scene, &COMPILE);
+    let pids = tool(&scene);
+    send(&child, Signal::TSTP);
+    wait_for(|| pids.iter().all(|pid| state(pid) == "T"));
+    send(&child, Signal::TERM);
+    send(&child, Signal::CONT);
+    is_interrupted(child);
+    assert!(!pids.iter().any(|pid| is_alive(pid)));
 }
 
 #[test]

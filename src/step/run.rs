@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 
 use crate::interrupt::Interrupt;
+use crate::message::one_line;
 
 /// How tools are run: shared by all steps of a process.
 #[derive(Clone, Debug, Default)]
@@ -48,11 +49,11 @@ impl Invocation {
         &'a self,
         place_of: impl Fn(&'a OsStr) -> Option<&'a Path>,
     ) -> String {
-        let mut line = quoted(&self.program.to_string_lossy());
+        let mut line = typed(&self.program.to_string_lossy());
         for argument in &self.arguments {
             let argument = place_of(argument).map_or(argument.as_os_str(), Path::as_os_str);
             line.push(' ');
-            line.push_str(&quoted(&argument.to_string_lossy()));
+            line.push_str(&typed(&argument.to_string_lossy()));
         }
         line
     }
@@ -125,20 +126,37 @@ impl Runner {
             .map_err(start_error)?;
         let guarded = group(&handle).map(|group| self.interrupt.guard(group));
 
-        let deadline = self
-            .timeout
-            .and_then(|limit| Instant::now().checked_add(limit));
-        let waited = match deadline {
-            Some(deadline) => handle.wait_deadline(deadline),
-            None => handle.wait().map(Some),
-        };
-        let finished = waited.map_err(start_error)?.map(|output| output.status);
+        let finished = self.wait(&handle).map_err(start_error)?;
         // The whole group, however the leader ended: a child left behind would go on writing.
         if let Some(guarded) = &guarded {
             guarded.kill();
         }
         handle.wait().map_err(start_error)?;
         self.verdict(invocation, finished)
+    }
+
+    /// Waits for a tool to end, or for its time to be over, in which no time counts in which it was
+    /// stopped.
+    fn wait(&self, handle: &duct::Handle) -> io::Result<Option<ExitStatus>> {
+        let Some(limit) = self.timeout else {
+            return handle.wait().map(|output| Some(output.status));
+        };
+        let (start, before) = (Instant::now(), self.interrupt.stopped());
+        loop {
+            let stopped = self.interrupt.stopped().saturating_sub(before);
+            let Some(deadline) = start
+                .checked_add(limit)
+                .and_then(|end| end.checked_add(stopped))
+            else {
+                return handle.wait().map(|output| Some(output.status));
+            };
+            if let Some(output) = handle.wait_deadline(deadline)? {
+                return Ok(Some(output.status));
+            }
+            if self.interrupt.stopped().saturating_sub(before) == stopped {
+                return Ok(None);
+            }
+        }
     }
 
     /// Asks a tool something about itself (`--version`) and returns what it printed on both streams.
@@ -255,6 +273,30 @@ fn explained(signal: i32) -> &'static str {
     }
 }
 
+/// A word as one would type it into a shell, on one line.
+fn typed(word: &str) -> String {
+    if *one_line(word) == *word {
+        return quoted(word);
+    }
+    // ANSI-C quoting, which bash, ksh and zsh know.
+    let mut typed = "$'".to_owned();
+    for c in word.chars() {
+        let mut buffer = [0; 4];
+        let text: &str = c.encode_utf8(&mut buffer);
+        if *one_line(text) != *text {
+            let bytes = text.bytes().map(|byte| format!("\\x{byte:02x}"));
+            typed.extend(bytes);
+        } else {
+            if matches!(c, '\'' | '\\') {
+                typed.push('\\');
+            }
+            typed.push(c);
+        }
+    }
+    typed.push('\'');
+    typed
+}
+
 /// Quotes a word for a POSIX shell where it needs it.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
@@ -262,5 +304,31 @@ pub(super) fn quoted(word: &str) -> String {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::typed;
+
+    /// What bash makes of them.
+    #[test]
+    fn a_word_is_typed_on_one_line_and_means_the_same() {
+        for word in [
+            "plain",
+            "a b",
+            "it's",
+            "a\nerror: b",
+            "\u{1b}[31m'\\x",
+            "\u{feff}é\r",
+        ] {
+            let typed = typed(word);
+            assert_eq!(typed.lines().count(), 1, "{typed}");
+            let said = std::process::Command::new("bash")
+                .args(["-c", &format!("printf %s {typed}")])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8(said.stdout).unwrap(), word);
+        }
     }
 }
