@@ -11,6 +11,8 @@
 mod common;
 #[path = "command_line/completions.rs"]
 mod completions;
+#[path = "command_line/surroundings.rs"]
+mod surroundings;
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -130,6 +130,8 @@ fn deliver(
     let session = session(settings, terminal)?;
     let results = build_all(&session, &requests, jobs, terminal);
     let mut worst = None;
+    // That nobody reads the result is no reason not to write the files.
+    let mut told = Ok(());
     let is_built = |result: &Result<Build, BuildError>| {
         let outcome = result.as_ref().map(Build::outcome);
         outcome.is_ok_and(|outcome| *outcome != Outcome::Hit)
@@ -153,7 +155,9 @@ fn deliver(
             }
         });
         match result {
-            Ok((build, written)) => print(&build, written, delivery, terminal)?,
+            Ok((build, written)) => {
+                told = told.and_then(|()| print(&build, written, delivery, terminal));
+            }
             Err(error) => {
                 let code = error.exit_code();
                 terminal.error(&error.report(), code);
@@ -164,7 +168,7 @@ fn deliver(
     if let Some(delivered) = delivered {
         super::cache::tidy(&session, delivered, terminal);
     }
-    worst.map_or(Ok(()), |code| Err(Failure::Printed(code)))
+    worst.map_or(told, |code| Err(Failure::Printed(code)))
 }
 
 /// Paths that are printed must lead somewhere when the program has ended.

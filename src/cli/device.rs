@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{Failure, MISSING};
+use super::{Failure, MISSING, closed};
 
 /// What that program is called; it lies beside this one.
 const PROGRAM: &str = "npu-build-device";
@@ -15,6 +15,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Becomes that program, with the same command line.
 pub fn become_device_program() -> Failure {
+    // That program's standard output would be what was opened in its place.
+    if let Err(error) = closed::check() {
+        return error.into();
+    }
     let program = match beside() {
         Ok(program) => program,
         Err(failure) => return failure,

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::args::Global;
 use super::json::text;
 use super::run::launch::open;
-use super::terminal::{Terminal, Tone};
+use super::terminal::Terminal;
 use super::{Failure, session, settings};
 
 /// A place where LLVM was looked for.
@@ -422,6 +422,6 @@ fn verdict(
         _ => session.llvm().err(),
     };
     let Some(error) = missing else { return Ok(()) };
-    terminal.status("missing", Tone::Bad, &error.to_string());
+    terminal.problem("missing", &error.to_string());
     Err(Failure::Printed(error.exit_code()))
 }

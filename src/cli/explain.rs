@@ -1,5 +1,6 @@
 //! `npu-build explain`: hit or miss, and why.
 
+use npu_build::message::one_line;
 use npu_build::step::Kind;
 use npu_build::store::explain::{Difference, Explanation, Nearest, ago};
 use serde::Serialize;
@@ -31,7 +32,7 @@ pub fn explain(
             terminal.result_json(&Object::of(&explanation))?;
         } else {
             for line in lines(&explanation) {
-                terminal.result(&line.replace(char::is_control, "\u{fffd}"))?;
+                terminal.result(&one_line(&line))?;
             }
         }
     }

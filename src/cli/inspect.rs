@@ -1,6 +1,7 @@
 //! `npu-build signature` and `npu-build key`: what is known without compiling.
 
 use npu_build::kernel::Level;
+use npu_build::message::one_line;
 use npu_build::plan::Understood;
 use npu_build::step::material::Material;
 use npu_runtime::{Bounds, Kind, Parameter, Shape, Signature};
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use super::args::{Format, Global, KernelCommand, KernelOptions, SignatureCommand};
 use super::compile::request;
-use super::terminal::Terminal;
+use super::terminal::{Terminal, table};
 use super::{Failure, session, settings};
 
 /// Prints the signature of one kernel.
@@ -55,48 +56,38 @@ pub fn signature(
                 signature: &kernel.signature,
             })?;
         } else {
-            terminal.result(&described(understood.module.level, &kernel.signature))?;
+            for line in described(understood.module.level, &kernel.signature) {
+                terminal.result(&line)?;
+            }
         }
     }
     Ok(())
 }
 
 /// A table of the arguments under a line about the kernel.
-fn described(level: Level, signature: &Signature) -> String {
+fn described(level: Level, signature: &Signature) -> Vec<String> {
     let grid = if signature.grid {
         ", launched over a grid of programs"
     } else {
         ""
     };
-    let mut text = format!("{} ({level} level{grid})", signature.name);
+    let name = one_line(&signature.name);
+    let mut lines = vec![format!("{name} ({level} level{grid})")];
     let parameters = signature.parameters.iter();
     let rows: Vec<_> = parameters
         .map(|parameter| row(signature, parameter))
         .collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
-    for row in &rows {
-        let mut line = "\n".to_owned();
-        for (text, width) in row.iter().zip(widths.into_iter().chain([0])) {
-            line.push_str("  ");
-            line.push_str(text);
-            line.extend(std::iter::repeat_n(
-                ' ',
-                width.saturating_sub(text.chars().count()),
-            ));
-        }
-        text.push_str(line.trim_end());
-    }
-    text.push_str("\n  ");
-    text.push_str(match signature.bounds {
+    lines.extend(table(&rows).iter().map(|row| format!("  {row}")));
+    let bounds = match signature.bounds {
         Bounds::Proven => "safe to launch: the MLIR proves that it stays within its arguments",
         Bounds::Declared => "safe to launch: launches check the extents that were declared",
         Bounds::Unchecked => {
             "unsafe to launch: nothing is known to keep it within its arguments; declare their \
              extents with --extent"
         }
-    });
-    text
+    };
+    lines.push(format!("  {bounds}"));
+    lines
 }
 
 fn row(signature: &Signature, parameter: &Parameter) -> [String; 5] {
@@ -170,7 +161,7 @@ pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Res
         }
         if terminal.is_verbose() {
             for field in material.fields() {
-                terminal.result(&format!("  {field}"))?;
+                terminal.result(&one_line(&format!("  {field}")))?;
             }
         }
     }

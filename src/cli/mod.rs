@@ -5,6 +5,7 @@
 
 mod args;
 mod cache;
+mod closed;
 mod compile;
 mod device;
 mod doctor;
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use npu_build::config::{ConfigError, Environment, Settings};
-use npu_build::interrupt::Interrupt;
+use npu_build::interrupt::{self, Interrupt};
+use npu_build::message::{lines, one_line};
 use npu_build::plan::{BuildError, Session};
 use npu_build::store::lock::LockError;
 use npu_build::store::{CleanError, ClearError};
@@ -106,14 +108,18 @@ impl From<CleanError> for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        Self::bad_input(error.to_string())
+        Self::Message {
+            // A parser shows the line in question.
+            message: error.to_string(),
+            code: BAD_INPUT,
+        }
     }
 }
 
 impl Failure {
-    fn bad_input(message: impl Into<String>) -> Self {
+    fn bad_input(message: impl AsRef<str>) -> Self {
         Self::Message {
-            message: message.into(),
+            message: one_line(message.as_ref()).into_owned(),
             code: BAD_INPUT,
         }
     }
@@ -131,24 +137,11 @@ pub fn main() -> ExitCode {
     let arguments = match Arguments::of_process() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are results; clap knows which stream is whose.
-            let printed = error.print();
-            if error.use_stderr() {
-                if wants_json(std::env::args_os()) {
-                    let _ = terminal::json_error(&error.to_string(), BAD_INPUT);
-                }
-                return BAD_INPUT.into();
-            }
-            return match printed {
-                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                    let message = format!("error: can't write the result: {error}\n");
-                    let _ = io::stderr().write_all(message.as_bytes());
-                    UNWRITABLE.into()
-                }
-                _ => ExitCode::SUCCESS,
-            };
+            return not_understood(&error);
         }
     };
+    // Too large a file is an error like any other, and the tools keep what the signal does to them.
+    let _ = interrupt::outlive_file_size_limit();
     let terminal = Terminal::new(&arguments.global);
     // The program that became this one has said it.
     if !device::was_called() {
@@ -170,6 +163,46 @@ pub fn main() -> ExitCode {
         }
         Err(Failure::Printed(code)) => code.into(),
     }
+}
+
+/// Prints what there is instead of arguments: help and version, which are results, or an error. Clap
+/// knows which stream is whose.
+fn not_understood(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        print_usage_error(error);
+        if wants_json(std::env::args_os()) {
+            let _ = terminal::json_error(&error.to_string(), BAD_INPUT);
+        }
+        return BAD_INPUT.into();
+    }
+    match closed::check().and_then(|()| error.print()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let message = format!("error: can't write the result: {error}\n");
+            let _ = io::stderr().write_all(message.as_bytes());
+            UNWRITABLE.into()
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Prints clap's message, in which words of the command line are as they were given.
+fn print_usage_error(error: &clap::Error) {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<_> = words.filter(|word| *one_line(word) != **word).collect();
+    if words.is_empty() {
+        let _ = error.print();
+        return;
+    }
+    let mut message = error.to_string();
+    for word in &words {
+        let value = word
+            .split_once('=')
+            .map_or(word.as_str(), |(_, value)| value);
+        if !value.is_empty() {
+            message = message.replace(value, &one_line(value));
+        }
+    }
+    let _ = io::stderr().write_all((lines(&message) + "\n").as_bytes());
 }
 
 /// Whether a command line that can't be understood asks for JSON all the same.

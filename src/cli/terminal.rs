@@ -6,12 +6,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use npu_build::message::{lines, one_line};
 use npu_build::step::Kind;
 use npu_build::store::Event;
 use npu_build::store::lock::Holder;
 use serde::Serialize;
 
 use super::args::{Format, Global};
+use super::closed;
 
 /// The two streams, and how much is to be said on them.
 pub struct Terminal {
@@ -34,7 +36,8 @@ pub enum Tone {
 
 impl Terminal {
     pub fn new(global: &Global) -> Self {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_none_or(|name| name == "dumb");
         Self {
             quiet: global.quiet,
             verbose: global.verbose,
@@ -48,9 +51,9 @@ impl Terminal {
         self.verbose
     }
 
-    /// A line of the result.
-    pub fn result(&self, line: &str) -> io::Result<()> {
-        self.result_bytes(format!("{line}\n").as_bytes())
+    /// A line of the result for people; lines that it goes on in are indented.
+    pub fn result(&self, text: &str) -> io::Result<()> {
+        self.result_bytes((lines(text) + "\n").as_bytes())
     }
 
     /// A path as a line of the result, byte for byte.
@@ -62,7 +65,9 @@ impl Terminal {
 
     /// One JSON object on a line of its own.
     pub fn result_json(&self, value: &impl Serialize) -> io::Result<()> {
-        self.result(&serde_json::to_string(value)?)
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        self.result_bytes(&line)
     }
 
     pub fn result_bytes(&self, bytes: &[u8]) -> io::Result<()> {
@@ -71,31 +76,36 @@ impl Terminal {
 
     /// What went wrong; with JSON also as an object among the results.
     pub fn error(&self, message: &str, code: u8) {
-        self.print("error", Tone::Bad, message);
+        self.problem("error", message);
         if self.json {
             // The exit code tells it all the same.
             let _ = json_error(message, code);
         }
     }
 
+    /// What is wrong, with the lines that it goes on in.
+    pub fn problem(&self, word: &str, message: &str) {
+        self.print(word, Tone::Bad, &lines(message));
+    }
+
     /// Something that is not as it should be.
     pub fn warning(&self, message: &str) {
         if !self.quiet {
-            self.print("warning", Tone::Warning, message);
+            self.print("warning", Tone::Warning, &one_line(message));
         }
     }
 
     /// What has been done.
     pub fn status(&self, word: &str, tone: Tone, message: &str) {
         if !self.quiet {
-            self.print(word, tone, message);
+            self.print(word, tone, &one_line(message));
         }
     }
 
     /// What only those want to know who ask.
     pub fn detail(&self, word: &str, message: &str) {
         if self.verbose {
-            self.print(word, Tone::Note, message);
+            self.print(word, Tone::Note, &one_line(message));
         }
     }
 
@@ -148,7 +158,6 @@ impl Terminal {
 
     /// A line on standard error; nobody to hear it is no reason to fail.
     fn print(&self, word: &str, tone: Tone, message: &str) {
-        let message = &harmless(message);
         let line = if self.colour {
             let code = match tone {
                 Tone::Good => "32",
@@ -180,15 +189,36 @@ pub fn json_error(message: &str, code: u8) -> io::Result<()> {
 }
 
 fn write_result(bytes: &[u8]) -> io::Result<()> {
+    closed::check()?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()
 }
 
-/// Kernel names and tools' words, without what would steer the terminal.
-fn harmless(text: &str) -> String {
-    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
-    text.replace(steers, "\u{fffd}")
+/// Columns side by side, two spaces apart, without blanks at the end.
+pub fn table<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    // What is longer pushes the rest of its own row aside, and not of every row.
+    const WIDEST: usize = 80;
+    let width = |text: &str| text.chars().count();
+    let mut widths = [0; N];
+    for row in rows {
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            let width = width(&one_line(cell));
+            *widest = width.min(WIDEST).max(*widest);
+        }
+    }
+    let lines = rows.iter().map(|row| {
+        let mut line = String::new();
+        for (cell, widest) in row.iter().zip(widths) {
+            let cell = one_line(cell);
+            line.push_str(&cell);
+            let blanks = widest.saturating_sub(width(&cell)) + 2;
+            line.extend(std::iter::repeat_n(' ', blanks));
+        }
+        line.truncate(line.trim_end().len());
+        line
+    });
+    lines.collect()
 }
 
 fn named(holder: Option<&Holder>) -> String {

@@ -10,6 +10,7 @@ use super::FileError;
 use crate::config::ConfigError;
 use crate::kernel::{ArgumentError, Level, ScanError, SelectError, Target, TargetError, triton};
 use crate::launcher;
+use crate::message;
 use crate::step::cpu::UnsupportedArgument;
 use crate::step::execute::ExecuteError;
 use crate::step::npu::{self, Refusal};
@@ -222,14 +223,21 @@ impl BuildError {
     /// The whole story on several lines: what a tool printed, its command line, the full log.
     #[must_use]
     pub fn report(&self) -> String {
-        let mut report = self.to_string();
+        let mut report = match self {
+            // A line for each place that was looked at.
+            Self::Toolchain(_) | Self::AieToolchain(_) | Self::XrtSdk(_) => {
+                message::lines(&self.to_string())
+            }
+            _ => message::one_line(&self.to_string()).into_owned(),
+        };
         if let Self::Ensure(EnsureError::Execute(ExecuteError::Tool(failure))) = self {
             for line in &failure.tail {
-                let _ = write!(report, "\n  {line}");
+                let _ = write!(report, "\n  {}", message::one_line(line));
             }
-            let _ = write!(report, "\ncommand: {}", failure.command);
+            let _ = write!(report, "\n  command: {}", failure.command);
             if let Some(path) = &failure.log_path {
-                let _ = write!(report, "\nfull log: {}", path.display());
+                let path = path.display().to_string();
+                let _ = write!(report, "\n  full log: {}", message::one_line(&path));
             }
         }
         report

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use npu_build::message::one_line;
 use npu_build::store::explain::ago;
 use npu_build::store::stats::Collected;
 use npu_build::store::{Listed, Store};
@@ -86,6 +87,6 @@ fn print(entry: &Listed, statistics: &Collected, terminal: &Terminal) -> Result<
         size(entry.bytes),
         hits,
         ago(entry.last_used),
-        entry.kernel.replace(char::is_control, "\u{fffd}")
+        one_line(&entry.kernel)
     ))?)
 }

@@ -10,6 +10,7 @@ use std::num::NonZero;
 use npu_build::config::{CacheChoices, CachePlace};
 use npu_build::digest::Digest;
 use npu_build::interrupt::Interrupt;
+use npu_build::message::one_line;
 use npu_build::plan::{BuildError, Session};
 use npu_build::store::{Bounds, Problem, Selection, Store};
 use serde::Serialize;
@@ -97,7 +98,7 @@ fn verify(
                 repaired: problem.repaired,
             })
         } else {
-            terminal.result(&line)
+            terminal.result(&one_line(&line))
         };
     };
     let checked = store.verify(repair, jobs, interrupt, &observe, &on_problem)?;

@@ -1,5 +1,6 @@
 //! `npu-build cache show`.
 
+use npu_build::message::one_line;
 use npu_build::store::explain::ago;
 use npu_build::store::manifest::Manifest;
 use npu_build::store::{ShowError, Store};
@@ -95,9 +96,8 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
         lines.push("log".into());
         lines.extend(record.log.lines().map(|line| format!("  {line}")));
     }
-    let steers = |c: char| c.is_control();
     for line in lines {
-        terminal.result(&line.replace(steers, "\u{fffd}"))?;
+        terminal.result(&one_line(&line))?;
     }
     verdict
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use npu_build::message::one_line;
 use npu_build::store::Store;
 use npu_build::store::explain::ago;
 use npu_build::store::stats::{Collected, Counts, Missed, Totals};
@@ -42,7 +43,7 @@ pub fn stats(store: &Store, reset: bool, terminal: &Terminal) -> Result<(), Fail
         })?);
     }
     for line in lines(&totals, entries, bytes, terminal.is_verbose()) {
-        terminal.result(&line.replace(char::is_control, "\u{fffd}"))?;
+        terminal.result(&one_line(&line))?;
     }
     Ok(())
 }

@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 
 use npu_build::config::{Package, Settings};
 use npu_build::kernel::{Kernel, Level, Target};
+use npu_build::message::one_line;
 use npu_build::plan::{Prepared, Request};
 use npu_build::tensor::{Content, Source};
 use npu_build::toolchain::Format;
 use npu_runtime::{Direction, Grid, Kind, Parameter, Runtime};
 
-use super::super::Failure;
 use super::super::args::KernelArguments;
 use super::super::compile;
+use super::super::{BAD_INPUT, Failure};
 use super::args::{LaunchOptions, What};
 use super::report::size_text;
 
@@ -205,23 +206,28 @@ fn refuse_missing(
     });
     let described = described.chain(grid.then(|| "the grid".to_owned()));
     let described: Vec<_> = described.collect();
-    let mut message = format!(
-        "'{}' needs a value for {}; for example\n ",
+    let message = format!(
+        "{}: '{}' needs a value for {}; for example",
+        options.kernel.display(),
         kernel.signature.name,
         described.join(", ")
     );
+    let mut example = String::new();
     for parameter in missing {
         let _ = write!(
-            message,
+            example,
             " --arg {}={}",
             parameter.name,
             Source::example(parameter)
         );
     }
     if grid {
-        message.push_str(" --grid 8");
+        example.push_str(" --grid 8");
     }
-    Err(bad(options, &message))
+    Err(Failure::Message {
+        message: format!("{}\n {}", one_line(&message), one_line(&example)),
+        code: BAD_INPUT,
+    })
 }
 
 fn inputs(

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use npu_build::message::one_line;
 use npu_build::tensor::{Elements, Number};
 use npu_runtime::{Grid, Parameter};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use serde_json::{Value as Json, json};
 
 use super::super::Failure;
 use super::super::json::text;
-use super::super::terminal::Terminal;
+use super::super::terminal::{Terminal, table};
 use super::args::RunCommand;
 use super::bench::Measured;
 use super::launch::{Argument, Loaded, Value};
@@ -38,35 +39,30 @@ pub fn run(terminal: &Terminal, run: &Run<'_>) -> Result<(), Failure> {
         return Ok(terminal.result_json(&run.object())?);
     }
     let loaded = run.loaded;
-    let mut text = headline(
+    terminal.result(&headline(
         &loaded.kernel.signature().name,
         loaded.device.runtime().name(),
         loaded.kernel.signature().grid.then_some(loaded.grid),
-    );
+    ))?;
     let rows: Vec<_> = loaded.arguments.iter().map(row).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let [name, mlir_type, shape, direction] = [0, 1, 2, 3].map(|column| width(column).unwrap_or(0));
-    for row in &rows {
-        let _ = write!(
-            text,
-            "\n  {:name$}  {:mlir_type$}  {:shape$}  {:direction$}  {}",
-            row[0], row[1], row[2], row[3], row[4]
-        );
+    for row in table(&rows) {
+        terminal.result(&format!("  {row}"))?;
     }
     for (name, path) in run.saved {
-        let _ = write!(text, "\nsaved: {name} in {}", path.display());
+        terminal.result(&one_line(&format!("saved: {name} in {}", path.display())))?;
     }
     for compared in run
         .compared
         .iter()
         .filter(|compared| compared.comparison.is_equal())
     {
-        let _ = write!(text, "\nas expected: {}", compared.name);
+        terminal.result(&one_line(&format!("as expected: {}", compared.name)))?;
     }
-    Ok(terminal.result(&text)?)
+    Ok(())
 }
 
 fn headline(kernel: &str, runtime: &str, grid: Option<Grid>) -> String {
+    let kernel = one_line(kernel);
     match grid {
         Some(grid) => format!("{kernel} on {runtime}, grid {grid}"),
         None => format!("{kernel} on {runtime}"),
@@ -279,7 +275,10 @@ pub fn bench(terminal: &Terminal, measured: &Measured) -> Result<(), Failure> {
             chained.allocations
         );
     }
-    Ok(terminal.result(&text)?)
+    for line in text.lines() {
+        terminal.result(line)?;
+    }
+    Ok(())
 }
 
 fn line(name: &str, statistics: &Statistics) -> String {

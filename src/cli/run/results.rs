@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use npu_build::message::one_line;
 use npu_build::tensor::{Comparison, Content, Difference, Elements, Number, Tolerance, save};
 use npu_runtime::ElementType;
 
@@ -174,7 +175,7 @@ impl Compared {
         let mut text = format!(
             "'{}' is not what was expected: {differing} of {elements} elements differ{}\n  first \
              at {}",
-            self.name,
+            one_line(&self.name),
             self.allowed(),
             self.described(&first)
         );
