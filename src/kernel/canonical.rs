@@ -14,103 +14,145 @@ use super::tokens::{Kind, Tokens};
 pub struct Canonical {
     /// The text.
     pub text: String,
-    /// Per dropped line, in order: how many kept lines precede it.
-    dropped: Vec<u32>,
+    /// Where lines were dropped, in order: how many kept lines precede them, and how many lines are
+    /// dropped up to there.
+    dropped: Vec<(u32, u32)>,
 }
 
 impl Canonical {
     /// Strips `text`. What can't be cut into tokens is returned unchanged.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        lex(text).map_or_else(|_| Self::unchanged(text), |tokens| Self::of_tokens(&tokens))
-    }
-
-    pub(super) fn of_tokens(tokens: &Tokens<'_>) -> Self {
-        cuts(tokens).map_or_else(
-            || Self::unchanged(tokens.text),
-            |cuts| Self::without(tokens.text, &cuts),
-        )
-    }
-
-    fn unchanged(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            dropped: Vec::new(),
-        }
+        let cuts = lex(text).ok().and_then(cuts);
+        Self::without(text.to_owned(), cuts)
     }
 
     /// The line (from 1) of the original that became `line` (from 1) of the canonical text.
     #[must_use]
     pub fn original_line(&self, line: u32) -> u32 {
         // Those that had at most `line - 1` kept lines before them come first.
-        let before = self.dropped.partition_point(|kept| *kept < line);
-        line.saturating_add(u32::try_from(before).unwrap_or(u32::MAX))
+        let places = self.dropped.partition_point(|(kept, _)| *kept < line);
+        let last = places
+            .checked_sub(1)
+            .and_then(|last| self.dropped.get(last));
+        line.saturating_add(last.map_or(0, |(_, dropped)| *dropped))
     }
 
-    /// Copies `text` without the byte ranges `cuts` (sorted by their start) and without lines
-    /// that are or become empty.
-    fn without(text: &str, cuts: &[(usize, usize)]) -> Self {
-        let mut result = Self {
-            text: String::with_capacity(text.len()),
-            dropped: Vec::new(),
+    /// Takes the byte ranges `cuts` (sorted by their start) out of `text`, and lines that are or
+    /// become empty; nothing if there are no cuts to make it certain. The text stays where it is: it
+    /// may be large.
+    pub(super) fn without(text: String, cuts: Option<Vec<(u32, u32)>>) -> Self {
+        let Some(cuts) = cuts else {
+            return Self {
+                text,
+                dropped: Vec::new(),
+            };
         };
-        let mut cuts = cuts.iter().copied().peekable();
-        // Everything before `done` is copied or cut; a cut may reach into later lines.
-        let (mut done, mut start, mut kept) = (0, 0, 0u32);
-        for line in text.split_inclusive('\n') {
-            let end = start + line.len();
-            let length = result.text.len();
-            let mut cut = done > start;
+        let mut rest = Rest {
+            bytes: text.into_bytes(),
+            written: 0,
+            done: 0,
+        };
+        let mut cuts = cuts.iter().map(|(from, to)| (*from as usize, *to as usize));
+        let mut cuts = cuts.by_ref().peekable();
+        let (mut start, mut kept) = (0, 0u32);
+        let mut dropped: Vec<(u32, u32)> = Vec::new();
+        while start < rest.bytes.len() {
+            let line = rest.bytes.get(start..).unwrap_or_default();
+            let newline = line.iter().position(|byte| *byte == b'\n');
+            let end = newline.map_or(rest.bytes.len(), |at| start + at + 1);
+            let length = rest.written;
+            // A cut may reach into later lines.
+            let mut cut = rest.done > start;
             while let Some((from, to)) = cuts.next_if(|(from, _)| *from < end) {
-                result
-                    .text
-                    .push_str(text.get(done..from).unwrap_or_default());
-                done = done.max(to);
+                rest.keep(from);
+                rest.done = rest.done.max(to);
                 cut = true;
             }
-            let rest = text.get(done..end).unwrap_or_default();
-            result.text.push_str(rest);
-            done = done.max(end);
+            let last = rest.written;
+            rest.keep(end);
             start = end;
-            let content = without_space(result.text.get(length..).unwrap_or_default());
-            if content.is_empty() {
-                result.text.truncate(length);
-                result.dropped.push(kept);
+            let content = length + without_space(rest.since(length)).len();
+            if content == length {
+                rest.written = length;
+                let before = dropped.last().map_or(0, |(_, dropped)| *dropped);
+                match dropped.last_mut() {
+                    Some((place, dropped)) if *place == kept => *dropped += 1,
+                    _ => dropped.push((kept, before + 1)),
+                }
                 continue;
             }
             kept = kept.saturating_add(1);
-            if cut && without_space(rest).is_empty() {
-                let length = length + content.len();
-                result.text.truncate(length);
-                if line.ends_with('\n') {
-                    result.text.push('\n');
+            if cut && without_space(rest.since(last)).is_empty() {
+                rest.written = content;
+                if newline.is_some() {
+                    rest.push_newline();
                 }
             }
         }
-        result
+        let mut bytes = rest.bytes;
+        bytes.truncate(rest.written);
+        // Tokens begin and end with whole characters, so it is text as before.
+        let text = String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        Self { text, dropped }
+    }
+}
+
+/// A text that is being shortened in its place.
+struct Rest {
+    bytes: Vec<u8>,
+    /// So much at its beginning is what is kept.
+    written: usize,
+    /// Everything before this is kept or cut.
+    done: usize,
+}
+
+impl Rest {
+    /// Keeps everything before `end` that is not done yet.
+    fn keep(&mut self, end: usize) {
+        let end = end.min(self.bytes.len());
+        if self.done < end {
+            self.bytes.copy_within(self.done..end, self.written);
+            self.written += end - self.done;
+            self.done = end;
+        }
+    }
+
+    fn since(&self, from: usize) -> &[u8] {
+        self.bytes.get(from..self.written).unwrap_or_default()
+    }
+
+    /// Ends the line that is kept so far: there is room, since its own line end is not.
+    fn push_newline(&mut self) {
+        if let Some(byte) = self.bytes.get_mut(self.written) {
+            *byte = b'\n';
+            self.written += 1;
+        }
     }
 }
 
 /// The text without the white space at its end, as MLIR knows white space.
-fn without_space(text: &str) -> &str {
-    text.trim_end_matches([' ', '\t', '\r', '\n'])
+fn without_space(text: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let end = text.iter().rposition(|byte| !is_space(byte));
+    text.get(..end.map_or(0, |end| end + 1)).unwrap_or_default()
 }
 
 /// The byte ranges to cut, sorted by their start; `None` if not even comments are certain.
-fn cuts(tokens: &Tokens<'_>) -> Option<Vec<(usize, usize)>> {
-    let range = |(from, to): (u32, u32)| (from as usize, to as usize);
-    let mut cuts: Vec<_> = tokens.comments.iter().copied().map(range).collect();
-    let bodies = symbol_bodies(tokens);
+pub(super) fn cuts(mut tokens: Tokens<'_>) -> Option<Vec<(u32, u32)>> {
+    let mut cuts = std::mem::take(&mut tokens.comments);
+    let bodies = symbol_bodies(&tokens);
     // Dialects may read the body of `#dialect<…>` by the character, with no comments in it.
-    let mut comments = tokens.comments.iter().peekable();
+    let mut comments = cuts.iter().peekable();
     for (from, to) in &bodies {
         while comments.next_if(|(start, _)| start < from).is_some() {}
         if comments.peek().is_some_and(|(start, _)| start < to) {
             return None;
         }
     }
-    if let Some(locations) = locations(tokens, &bodies) {
-        cuts.extend(locations.into_iter().map(range));
+    if let Some(locations) = locations(&tokens, &bodies) {
+        cuts.extend(locations);
         cuts.sort_unstable();
     }
     Some(cuts)
@@ -135,8 +177,7 @@ fn symbol_bodies(tokens: &Tokens<'_>) -> Vec<(u32, u32)> {
 /// The byte ranges of all debug locations, or `None` if one of them may be more than that.
 fn locations(tokens: &Tokens<'_>, bodies: &[(u32, u32)]) -> Option<Vec<(u32, u32)>> {
     let mut found = Vec::new();
-    let mut aliases = HashSet::new();
-    let mut names = Vec::new();
+    let mut names = HashSet::new();
     let mut index = 0;
     while index < tokens.len() {
         match tokens.kind(index) {
@@ -146,7 +187,6 @@ fn locations(tokens: &Tokens<'_>, bodies: &[(u32, u32)]) -> Option<Vec<(u32, u32
                 if !tokens.get(close + 1).first {
                     return None;
                 }
-                aliases.insert(tokens.text(index));
                 found.push((tokens.get(index).start, tokens.get(close).end));
                 index = close;
             }
@@ -155,7 +195,7 @@ fn locations(tokens: &Tokens<'_>, bodies: &[(u32, u32)]) -> Option<Vec<(u32, u32
                 if is_debug_info(name) {
                     return None;
                 }
-                names.push(name);
+                names.insert(name);
             }
             Kind::Word if tokens.is(index + 1, b'(') && tokens.text(index) == "loc" => {
                 let close = location(tokens, index)?;
@@ -173,7 +213,14 @@ fn locations(tokens: &Tokens<'_>, bodies: &[(u32, u32)]) -> Option<Vec<(u32, u32
         let before = bodies.partition_point(|(from, _)| from <= start);
         before > 0 && bodies.get(before - 1).is_some_and(|(_, to)| start < to)
     };
-    if names.iter().any(|name| aliases.contains(name)) || found.iter().any(inside) {
+    // There may be as many aliases as operations, but of names that are used otherwise only a few.
+    let is_used = |index| {
+        tokens.kind(index) == Kind::Hash
+            && names.contains(tokens.text(index))
+            && is_location_alias(tokens, index)
+    };
+    let mut indices = 0..tokens.len();
+    if !names.is_empty() && indices.any(is_used) || found.iter().any(inside) {
         return None;
     }
     Some(found)
@@ -232,14 +279,14 @@ fn may_precede(kind: Kind) -> bool {
 /// A location's byte range with the white space before it, unless that keeps two names apart;
 /// `None` if the location alone keeps them apart.
 fn trailing(tokens: &Tokens<'_>, index: usize, close: usize) -> Option<(u32, u32)> {
-    let token = tokens.get(index);
-    let next = tokens.get(close + 1);
-    let glued = tokens.adjacent(close) && !matches!(next.kind, Kind::Punct(_) | Kind::Arrow);
+    let start = tokens.get(index).start;
+    let next = tokens.kind(close + 1);
+    let glued = tokens.adjacent(close) && !matches!(next, Kind::Punct(_) | Kind::Arrow);
     if glued && tokens.adjacent(index - 1) {
         return None;
     }
-    let from = if token.first || glued {
-        token.start
+    let from = if tokens.get(index).first || glued {
+        start
     } else {
         tokens.get(index - 1).end
     };

@@ -11,26 +11,14 @@ pub(super) fn lex(text: &str) -> Result<Tokens<'_>, ScanError> {
     if text.len() >= u32::MAX as usize {
         return Err(ScanError::TooLarge { bytes: text.len() });
     }
-    let mut lexer = Lexer {
-        bytes: text.as_bytes(),
-        at: 0,
-        first: true,
-        list: Vec::with_capacity(text.len() / 4 + 8),
-        comments: Vec::new(),
-        metadata: Vec::new(),
-        open: Vec::new(),
-    };
-    lexer.run().map_err(|fault| fault.explain(text))?;
-    Ok(Tokens {
-        text,
-        list: lexer.list,
-        comments: lexer.comments,
-        metadata: lexer.metadata,
-    })
+    let mut tokens = Tokens::of(text);
+    cut(&mut tokens).map_err(|fault| fault.explain(text))?;
+    tokens.finish();
+    Ok(tokens)
 }
 
 /// A lexical error, by byte offset.
-enum Fault {
+pub(super) enum Fault {
     Text { at: usize },
     Metadata { at: usize },
     Unclosed { at: usize },
@@ -63,241 +51,215 @@ impl Fault {
     }
 }
 
-struct Lexer<'s> {
-    bytes: &'s [u8],
-    at: usize,
-    first: bool,
-    list: Vec<Token>,
-    comments: Vec<(u32, u32)>,
-    metadata: Vec<(u32, u32)>,
-    /// Indices of the tokens whose bracket is open.
-    open: Vec<u32>,
+fn cut(tokens: &mut Tokens<'_>) -> Result<(), Fault> {
+    let bytes = tokens.text.as_bytes();
+    // The brackets that are open: number and offset of each one's token.
+    let mut open: Vec<(u32, u32)> = Vec::new();
+    let (mut comments, mut metadata) = (Vec::new(), Vec::new());
+    let (mut at, mut first) = (0, true);
+    loop {
+        let mut on_skip = |what, from: usize, to: usize| {
+            let list = match what {
+                Skipped::Comment => &mut comments,
+                Skipped::Metadata => &mut metadata,
+            };
+            list.push((narrow(from), narrow(to)));
+        };
+        let (token, end) = token(bytes, at, first, &mut on_skip)?;
+        match token.kind {
+            Kind::End => break,
+            Kind::Punct(b'(' | b'[' | b'{') => open.push((narrow(tokens.len()), token.start)),
+            Kind::Punct(close @ (b')' | b']' | b'}')) => {
+                let at = token.start as usize;
+                let (number, offset) = open.pop().ok_or(Fault::Unopened { at })?;
+                let opening = bytes.get(offset as usize).copied().unwrap_or(0);
+                if !matches!((opening, close), (b'(', b')') | (b'[', b']') | (b'{', b'}')) {
+                    return Err(Fault::Mismatched {
+                        open: offset as usize,
+                        close: at,
+                    });
+                }
+                tokens.pair(number, narrow(tokens.len()));
+            }
+            _ => {}
+        }
+        tokens.push(token);
+        (at, first) = (end, false);
+    }
+    (tokens.comments, tokens.metadata) = (comments, metadata);
+    match open.last() {
+        Some((_, at)) => Err(Fault::Unclosed { at: *at as usize }),
+        None => Ok(()),
+    }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "lex() refuses texts whose offsets do not fit 32 bits"
-)]
-impl Lexer<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
-        while let Some(&byte) = self.bytes.get(self.at) {
-            let start = self.at;
-            match byte {
-                b'\n' | b'\r' => {
-                    self.first = true;
-                    self.at += 1;
-                }
-                b' ' | b'\t' => self.skip(BLANK),
-                b'/' if self.peek(1) == b'/' => self.comment(),
-                b'{' if self.peek(1) == b'-' && self.peek(2) == b'#' => self.metadata()?,
-                b'(' | b'[' | b'{' => {
-                    self.open.push(self.list.len() as u32);
-                    self.at += 1;
-                    self.push(Kind::Punct(byte), start);
-                }
-                b')' | b']' | b'}' => self.closing(byte)?,
-                _ => {
-                    let kind = self.token(byte)?;
-                    self.push(kind, start);
-                }
+/// An offset, which fits: longer texts are refused.
+fn narrow(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
+/// What is between tokens.
+pub(super) enum Skipped {
+    /// A comment, without its line end.
+    Comment,
+    /// What `{-#` and `#-}` hold.
+    Metadata,
+}
+
+/// The token that comes at or after a byte, and the byte after it. `first` is whether nothing but
+/// white space precedes that byte on its line.
+#[inline]
+pub(super) fn token(
+    bytes: &[u8],
+    mut at: usize,
+    mut first: bool,
+    on_skip: &mut impl FnMut(Skipped, usize, usize),
+) -> Result<(Token, usize), Fault> {
+    let peek = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    loop {
+        match peek(at) {
+            b'\n' | b'\r' => {
+                first = true;
+                at += 1;
             }
-        }
-        match self.open.last() {
-            Some(open) => Err(Fault::Unclosed {
-                at: self.offset(*open),
-            }),
-            None => Ok(()),
-        }
-    }
-
-    fn peek(&self, ahead: usize) -> u8 {
-        self.bytes.get(self.at + ahead).copied().unwrap_or(0)
-    }
-
-    fn offset(&self, token: u32) -> usize {
-        self.list
-            .get(token as usize)
-            .map_or(0, |token| token.start as usize)
-    }
-
-    fn push(&mut self, kind: Kind, start: usize) {
-        self.list.push(Token {
-            kind,
-            first: self.first,
-            start: start as u32,
-            end: self.at as u32,
-            pair: u32::MAX,
-        });
-        self.first = false;
-    }
-
-    /// Skips the bytes of a class.
-    fn skip(&mut self, class: u8) {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let length = rest
-            .iter()
-            .position(|c| CLASSES[usize::from(*c)] & class == 0);
-        self.at += length.unwrap_or(rest.len());
-    }
-
-    /// A comment; MLIR ends it at either kind of line end.
-    fn comment(&mut self) {
-        let start = self.at;
-        self.skip(!LINE_END);
-        self.comments.push((start as u32, self.at as u32));
-    }
-
-    /// `{-# … #-}` holds resources for dialects, never operations.
-    fn metadata(&mut self) -> Result<(), Fault> {
-        let start = self.at;
-        self.at += 3;
-        while let Some(&byte) = self.bytes.get(self.at) {
-            match byte {
-                b'"' => self.string()?,
-                b'/' if self.peek(1) == b'/' => self.comment(),
-                b'#' if self.peek(1) == b'-' && self.peek(2) == b'}' => {
-                    self.metadata.push((start as u32 + 3, self.at as u32));
-                    self.at += 3;
-                    return Ok(());
-                }
-                _ => self.at += 1,
+            b' ' | b'\t' => at = skip(bytes, at, BLANK),
+            b'/' if peek(at + 1) == b'/' => at = comment(bytes, at, on_skip),
+            b'{' if peek(at + 1) == b'-' && peek(at + 2) == b'#' => {
+                at = metadata(bytes, at, on_skip)?;
             }
+            _ => break,
         }
-        Err(Fault::Metadata { at: start })
     }
+    let kind = kind_of(bytes, at);
+    let end = end_of(bytes, at, kind).ok_or(Fault::Text { at })?;
+    Ok((Token::new(kind, first, narrow(at), narrow(end)), end))
+}
 
-    fn closing(&mut self, byte: u8) -> Result<(), Fault> {
-        let start = self.at;
-        let Some(open) = self.open.pop() else {
-            return Err(Fault::Unopened { at: start });
+/// The end of a comment; MLIR ends it at either kind of line end.
+fn comment(bytes: &[u8], at: usize, on_skip: &mut impl FnMut(Skipped, usize, usize)) -> usize {
+    let end = skip(bytes, at, !LINE_END);
+    on_skip(Skipped::Comment, at, end);
+    end
+}
+
+/// The end of `{-# … #-}`, which holds resources for dialects, never operations.
+fn metadata(
+    bytes: &[u8],
+    start: usize,
+    on_skip: &mut impl FnMut(Skipped, usize, usize),
+) -> Result<usize, Fault> {
+    let mut at = start + 3;
+    while let Some(&byte) = bytes.get(at) {
+        at = match byte {
+            b'"' => string_end(bytes, at).ok_or(Fault::Text { at })?,
+            b'/' if bytes.get(at + 1) == Some(&b'/') => comment(bytes, at, on_skip),
+            b'#' if bytes.get(at + 1..at + 3) == Some(b"-}") => {
+                on_skip(Skipped::Metadata, start + 3, at);
+                return Ok(at + 3);
+            }
+            _ => at + 1,
         };
-        let close = self.list.len() as u32;
-        let fits = self.list.get_mut(open as usize).is_some_and(|token| {
-            token.pair = close;
-            matches!(
-                (token.kind, byte),
-                (Kind::Punct(b'('), b')') | (Kind::Punct(b'['), b']') | (Kind::Punct(b'{'), b'}')
-            )
-        });
-        if !fits {
-            return Err(Fault::Mismatched {
-                open: self.offset(open),
-                close: start,
-            });
-        }
-        self.at += 1;
-        self.push(Kind::Punct(byte), start);
-        if let Some(token) = self.list.last_mut() {
-            token.pair = open;
-        }
-        Ok(())
     }
+    Err(Fault::Metadata { at: start })
+}
 
-    /// One token that is no bracket, starting with `byte`.
-    fn token(&mut self, byte: u8) -> Result<Kind, Fault> {
-        self.at += 1;
-        Ok(match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
-                self.skip(WORD);
-                Kind::Word
-            }
-            b'0'..=b'9' => {
-                self.number(byte);
-                Kind::Number
-            }
-            b'%' if self.suffix() => {
-                // `%0#1` is the second result of `%0`.
-                if self.peek(0) == b'#' && self.peek(1).is_ascii_digit() {
-                    self.at += 1;
-                    self.skip(DIGIT);
-                }
-                Kind::Value
-            }
-            b'^' if self.suffix() => Kind::Block,
-            b'#' if self.suffix() => Kind::Hash,
-            b'!' if self.suffix() => Kind::Bang,
-            b'@' if self.peek(0) == b'"' => {
-                self.string()?;
-                Kind::Symbol
-            }
-            b'@' if is_word_start(self.peek(0)) => {
-                self.skip(WORD);
-                Kind::Symbol
-            }
-            b'"' => {
-                self.at -= 1;
-                self.string()?;
-                Kind::Text
-            }
-            b'-' if self.peek(0) == b'>' => {
-                self.at += 1;
-                Kind::Arrow
-            }
-            b'<' | b'>' | b'=' if self.peek(0) == b'=' => {
-                self.at += 1;
-                Kind::Relation
-            }
-            b'<' | b'>' | b',' | b':' | b'=' | b'-' | b'+' | b'*' | b'?' | b'/' | b'|' => {
-                Kind::Punct(byte)
-            }
-            _ => {
-                // Whole characters, so that token boundaries stay char boundaries.
-                self.skip(CONTINUATION);
-                Kind::Other
-            }
-        })
+/// What the token is that starts at a byte.
+fn kind_of(bytes: &[u8], at: usize) -> Kind {
+    let Some(&byte) = bytes.get(at) else {
+        return Kind::End;
+    };
+    let peek = |ahead: usize| bytes.get(at + ahead).copied().unwrap_or(0);
+    let has_suffix = || is_in(peek(1), WORD | DASH);
+    match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'_' => Kind::Word,
+        b'0'..=b'9' => Kind::Number,
+        b'%' if has_suffix() => Kind::Value,
+        b'^' if has_suffix() => Kind::Block,
+        b'#' if has_suffix() => Kind::Hash,
+        b'!' if has_suffix() => Kind::Bang,
+        b'@' if peek(1) == b'"' || is_word_start(peek(1)) => Kind::Symbol,
+        b'"' => Kind::Text,
+        b'-' if peek(1) == b'>' => Kind::Arrow,
+        b'<' | b'>' | b'=' if peek(1) == b'=' => Kind::Relation,
+        b'(' | b'[' | b'{' | b')' | b']' | b'}' | b'<' | b'>' | b',' | b':' | b'=' | b'-'
+        | b'+' | b'*' | b'?' | b'/' | b'|' => Kind::Punct(byte),
+        _ => Kind::Other,
     }
+}
 
-    /// What may follow `%`, `^`, `#` and `!`: digits, or letters, digits and `$._-`.
-    fn suffix(&mut self) -> bool {
-        let start = self.at;
-        if self.peek(0).is_ascii_digit() {
-            self.skip(DIGIT);
-        } else {
-            self.skip(WORD | DASH);
-        }
-        self.at > start
-    }
-
-    fn number(&mut self, byte: u8) {
-        // `0x1F` is a number, `0xf32` in a shape is a dimension: both end where hex digits end,
-        // and nothing here reads a shape from tokens.
-        if byte == b'0' && self.peek(0) == b'x' && self.peek(1).is_ascii_hexdigit() {
-            self.at += 1;
-            self.skip(HEX);
-            return;
-        }
-        self.skip(DIGIT);
-        if self.peek(0) == b'.' {
-            self.at += 1;
-            self.skip(DIGIT);
-            let sign = usize::from(matches!(self.peek(1), b'+' | b'-'));
-            if matches!(self.peek(0), b'e' | b'E') && self.peek(1 + sign).is_ascii_digit() {
-                self.at += 1 + sign;
-                self.skip(DIGIT);
+/// The byte after the token that starts at a byte; `None` for a string that is not closed.
+fn end_of(bytes: &[u8], at: usize, kind: Kind) -> Option<usize> {
+    let peek = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    Some(match kind {
+        Kind::Word => skip(bytes, at + 1, WORD),
+        Kind::Number => number_end(bytes, at),
+        Kind::Value => {
+            let end = suffix_end(bytes, at + 1);
+            // `%0#1` is the second result of `%0`.
+            match peek(end) == b'#' && peek(end + 1).is_ascii_digit() {
+                true => skip(bytes, end + 1, DIGIT),
+                false => end,
             }
         }
-    }
+        Kind::Block | Kind::Hash | Kind::Bang => suffix_end(bytes, at + 1),
+        Kind::Symbol if peek(at + 1) == b'"' => string_end(bytes, at + 1)?,
+        Kind::Symbol => skip(bytes, at + 1, WORD),
+        Kind::Text => string_end(bytes, at)?,
+        Kind::Arrow | Kind::Relation => at + 2,
+        Kind::Punct(_) => at + 1,
+        // Whole characters, so that token boundaries stay char boundaries.
+        Kind::Other => skip(bytes, at + 1, CONTINUATION),
+        Kind::End => at,
+    })
+}
 
-    /// A string literal from its opening quote; MLIR's may not span lines.
-    fn string(&mut self) -> Result<(), Fault> {
-        let start = self.at;
-        self.at += 1;
-        while let Some(&byte) = self.bytes.get(self.at) {
-            match byte {
-                b'"' => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                b'\n' => break,
-                b'\\' if self.peek(1) != b'\n' => {
-                    self.at += 2;
-                }
-                _ => self.at += 1,
-            }
-        }
-        Err(Fault::Text { at: start })
+/// The first byte from `at` that is in none of the classes.
+fn skip(bytes: &[u8], at: usize, classes: u8) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let length = rest.iter().position(|byte| !is_in(*byte, classes));
+    at + length.unwrap_or(rest.len())
+}
+
+fn is_in(byte: u8, classes: u8) -> bool {
+    CLASSES[usize::from(byte)] & classes != 0
+}
+
+/// The end of what may follow `%`, `^`, `#` and `!`: digits, or letters, digits and `$._-`.
+fn suffix_end(bytes: &[u8], at: usize) -> usize {
+    let is_number = bytes.get(at).is_some_and(u8::is_ascii_digit);
+    skip(bytes, at, if is_number { DIGIT } else { WORD | DASH })
+}
+
+fn number_end(bytes: &[u8], at: usize) -> usize {
+    let peek = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    // `0x1F` is a number, `0xf32` in a shape is a dimension: both end where hex digits end,
+    // and nothing here reads a shape from tokens.
+    if peek(at) == b'0' && peek(at + 1) == b'x' && peek(at + 2).is_ascii_hexdigit() {
+        return skip(bytes, at + 2, HEX);
     }
+    let mut end = skip(bytes, at, DIGIT);
+    if peek(end) == b'.' {
+        end = skip(bytes, end + 1, DIGIT);
+        let sign = usize::from(matches!(peek(end + 1), b'+' | b'-'));
+        if matches!(peek(end), b'e' | b'E') && peek(end + 1 + sign).is_ascii_digit() {
+            end = skip(bytes, end + 1 + sign, DIGIT);
+        }
+    }
+    end
+}
+
+/// The end of a string literal from its opening quote; MLIR's may not span lines.
+fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut end = at + 1;
+    while let Some(&byte) = bytes.get(end) {
+        match byte {
+            b'"' => return Some(end + 1),
+            b'\n' => return None,
+            b'\\' if bytes.get(end + 1) != Some(&b'\n') => end += 2,
+            _ => end += 1,
+        }
+    }
+    None
 }
 
 const fn is_word_start(byte: u8) -> bool {

@@ -130,17 +130,22 @@ impl Module {
     /// # Errors
     /// Bytes that are no text, text that is no MLIR, and brackets that do not pair.
     pub fn scan(bytes: &[u8]) -> Result<Self, ScanError> {
-        Ok(scan::scan(&text::tokens(bytes)?))
+        Ok(scan::scan(&text::tokens(text::decode(bytes)?)?))
     }
 
     /// Reads a file's content and strips it in one go: what [`Module::scan`] and
-    /// [`Canonical::of`] give, for little more than one of them.
+    /// [`Canonical::of`] give, for little more than one of them. The text is stripped where it is.
     ///
     /// # Errors
     /// As [`Module::scan`].
-    pub fn read(bytes: &[u8]) -> Result<(Self, Canonical), ScanError> {
-        let tokens = text::tokens(bytes)?;
-        Ok((scan::scan(&tokens), Canonical::of_tokens(&tokens)))
+    pub fn read(bytes: Vec<u8>) -> Result<(Self, Canonical), ScanError> {
+        text::decode(&bytes)?;
+        // It is text, as was just seen.
+        let source = String::from_utf8(bytes).unwrap_or_default();
+        let tokens = text::tokens(&source)?;
+        let module = scan::scan(&tokens);
+        let cuts = canonical::cuts(tokens);
+        Ok((module, Canonical::without(source, cuts)))
     }
 
     /// Chooses what to build. At the linalg and AIR levels that is one function: the only one,

@@ -72,7 +72,12 @@ impl<'s> Survey<'s> {
             next = at + 1;
             match tokens.kind(at) {
                 Kind::Word | Kind::Text => it.word(tokens, at),
-                Kind::Hash | Kind::Bang if tokens.get(at).first && tokens.is(at + 1, b'=') => {
+                // Of locations there may be one for each operation, and they stand for nothing else.
+                Kind::Hash | Kind::Bang
+                    if tokens.get(at).first
+                        && tokens.is(at + 1, b'=')
+                        && tokens.after_location(at + 2) == at + 2 =>
+                {
                     it.aliases.insert(tokens.text(at), at + 2);
                 }
                 _ => {}

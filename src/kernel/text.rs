@@ -5,16 +5,17 @@ use super::lexer::lex;
 use super::tokens::{Kind, Tokens};
 use super::{magic, resources};
 
-/// Reads bytes as tokens of a module.
-pub(super) fn tokens(bytes: &[u8]) -> Result<Tokens<'_>, ScanError> {
-    magic::check(bytes)?;
-    let tokens = lex(decode(bytes)?)?;
+/// The tokens of a module.
+pub(super) fn tokens(text: &str) -> Result<Tokens<'_>, ScanError> {
+    let tokens = lex(text)?;
     check_start(&tokens)?;
     resources::check(&tokens)?;
     Ok(tokens)
 }
 
-fn decode(bytes: &[u8]) -> Result<&str, ScanError> {
+/// Bytes as text.
+pub(super) fn decode(bytes: &[u8]) -> Result<&str, ScanError> {
+    magic::check(bytes)?;
     let decoded = std::str::from_utf8(bytes);
     let valid = decoded.map_or_else(|error| error.valid_up_to(), str::len);
     let line = |offset| Position::in_bytes(bytes, offset).line;

@@ -294,7 +294,7 @@ pub(super) fn transform(path: &Path) -> Result<Files, FileError> {
             path: path.clone(),
             reason,
         };
-        let (_, text) = Module::read(&bytes).map_err(|error| refuse(error.to_string()))?;
+        let (_, text) = Module::read(bytes).map_err(|error| refuse(error.to_string()))?;
         for included in strings(&text.text).filter(|text| text.ends_with(".mlir")) {
             let inside = inside(&included).ok_or_else(|| FileError::Outside {
                 name: included.clone(),
@@ -319,5 +319,5 @@ pub(super) fn transform(path: &Path) -> Result<Files, FileError> {
 
 fn script(name: String, text: Canonical, path: PathBuf) -> Input {
     let text = Arc::new(text);
-    Input::new(name, text.text.as_bytes()).from_user(Origin { path, text })
+    Input::text(name, Origin { path, text })
 }

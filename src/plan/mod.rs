@@ -387,7 +387,9 @@ impl Session {
         {
             return Ok(plan);
         }
-        let prepared = Prepared::of(request, &source)?;
+        let kept = source.len() <= MAX_SOURCE;
+        let known = if kept { source.clone() } else { Vec::new() };
+        let prepared = Prepared::of(request, source)?;
         for doubt in &prepared.understood.doubts {
             let kernel = request.kernel.display();
             observe(Event::Warning(format!("{kernel}: {doubt}")));
@@ -406,12 +408,12 @@ impl Session {
         }
         let plan = Arc::new(Plan {
             request: request.clone(),
-            source,
+            source: known,
             route,
             prepared,
             launcher: Planned::default(),
         });
-        if plan.source.len() <= MAX_SOURCE {
+        if kept {
             self.plans.put(request.kernel.clone(), Arc::clone(&plan));
         }
         Ok(plan)

@@ -3,7 +3,6 @@
 //! Each step is chained by the content of what the one before made, so that a change that leaves
 //! the AIR as it is does not compile again, and another runtime only packs.
 
-use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,11 +77,17 @@ pub(super) fn route(
     let core_elfs = npu::core_elf_directory(&tools);
     let (companions, renamed) =
         files::companions(&request.kernel, module, &request.npu.inputs, core_elfs)?;
-    let text = match renamed.is_empty() {
-        true => Cow::Borrowed(understood.text.text.as_str()),
-        false => Cow::Owned(rename_files(&understood.text.text, &renamed)),
+    let origin = Origin {
+        path: request.kernel.clone(),
+        text: Arc::clone(&understood.text),
     };
-    let source = Input::new(SOURCE, text.as_bytes());
+    let source = match renamed.is_empty() {
+        true => Input::text(SOURCE, origin),
+        false => {
+            let text = rename_files(&understood.text.text, &renamed);
+            Input::new(SOURCE, text.into_bytes()).from_user(origin)
+        }
+    };
     let mut route = Box::new(Route {
         target,
         arch,
@@ -94,10 +99,7 @@ pub(super) fn route(
             [kernel] => kernel.signature.name.to_string(),
             _ => stem.to_string_lossy().into_owned(),
         },
-        source: source.from_user(Origin {
-            path: request.kernel.clone(),
-            text: Arc::clone(&understood.text),
-        }),
+        source,
         grid,
         options: request.npu.options.clone(),
         arguments: request.npu.arguments.clone(),

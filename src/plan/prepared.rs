@@ -45,11 +45,11 @@ impl Prepared {
     /// # Errors
     /// Everything that is wrong with the request itself.
     pub fn new(request: &Request) -> Result<Self, BuildError> {
-        Self::of(request, &read(&request.kernel)?)
+        Self::of(request, read(&request.kernel)?)
     }
 
     /// The same for a file that has been read already.
-    pub(super) fn of(request: &Request, source: &[u8]) -> Result<Self, BuildError> {
+    pub(super) fn of(request: &Request, source: Vec<u8>) -> Result<Self, BuildError> {
         let understood = Understood::of(request, source)?;
         let settled = understood.settle_target(request);
         let settled = settled.and_then(|target| {
@@ -71,14 +71,14 @@ impl Understood {
     /// # Errors
     /// Everything that is wrong with the file, or contradicts it.
     pub fn new(request: &Request) -> Result<Self, BuildError> {
-        Self::of(request, &read(&request.kernel)?)
+        Self::of(request, read(&request.kernel)?)
     }
 
-    fn of(request: &Request, source: &[u8]) -> Result<Self, BuildError> {
+    fn of(request: &Request, source: Vec<u8>) -> Result<Self, BuildError> {
         Self::scan(request, source).map_err(|error| error.at(&request.kernel))
     }
 
-    fn scan(request: &Request, bytes: &[u8]) -> Result<Self, KernelError> {
+    fn scan(request: &Request, bytes: Vec<u8>) -> Result<Self, KernelError> {
         let (module, text) = Module::read(bytes)?;
         check_assembly(&text.text)?;
         let selected = module.select(request.entry.as_deref())?;

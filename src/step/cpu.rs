@@ -11,6 +11,7 @@ mod lowering;
 mod reserved;
 mod source;
 
+use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
@@ -112,8 +113,12 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         source = source.with_functions();
     }
     let call = call::generate(request.signature, request.types, &source.symbol)?;
+    let origin = request.origin.clone();
     let mut inputs = vec![
-        Input::new(SOURCE, source.text.as_bytes()).from_user(request.origin.clone()),
+        match &source.text {
+            Cow::Borrowed(_) => Input::text(SOURCE, origin),
+            Cow::Owned(changed) => Input::new(SOURCE, changed.as_bytes()).from_user(origin),
+        },
         ENTRY.clone(),
         Input::new("call.inc", call.into_bytes()),
     ];

@@ -145,6 +145,8 @@ pub struct Input {
 #[derive(Clone, Debug)]
 enum Content {
     Bytes(Arc<[u8]>),
+    /// The user's text, which may be large: it is in memory once.
+    Text(Arc<Canonical>),
     /// A file that is read only if the step has to be carried out.
     File {
         path: PathBuf,
@@ -162,6 +164,18 @@ impl Input {
             origin: None,
             digest: Digest::of(&bytes),
             content: Content::Bytes(bytes),
+        }
+    }
+
+    /// The text that `origin` has.
+    #[must_use]
+    pub fn text(name: impl Into<Name>, origin: Origin) -> Self {
+        let text = Arc::clone(&origin.text);
+        Self {
+            name: name.into(),
+            origin: Some(origin),
+            digest: Digest::of(&text.text),
+            content: Content::Text(text),
         }
     }
 
@@ -193,6 +207,7 @@ impl Input {
     pub fn read(&self) -> io::Result<Cow<'_, [u8]>> {
         let (path, size) = match &self.content {
             Content::Bytes(bytes) => return Ok(Cow::Borrowed(bytes)),
+            Content::Text(text) => return Ok(Cow::Borrowed(text.text.as_bytes())),
             Content::File { path, size } => (path, *size),
         };
         let bytes = fs::read(path)?;
@@ -215,7 +230,7 @@ impl Input {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.content {
-            Content::Bytes(_) => None,
+            Content::Bytes(_) | Content::Text(_) => None,
             Content::File { path, .. } => Some(path),
         }
     }

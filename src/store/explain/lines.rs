@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::digest::Hasher;
 use crate::step::{Input, Step};
 
 /// As many digests are kept; of longer texts each stands for several lines.
@@ -41,15 +41,18 @@ impl Lines {
     }
 
     fn of(text: &str) -> Self {
-        let lines: Vec<_> = text.lines().collect();
-        let each = lines.len().div_ceil(MAX).max(1);
-        let mut digests = String::with_capacity(LENGTH * lines.len().div_ceil(each));
-        for lines in lines.chunks(each) {
-            let digest = match lines {
-                [line] => Digest::of(line),
-                lines => Digest::of(lines.join("\n")),
-            };
-            let bits = digest.number() >> 40;
+        let count = text.lines().count();
+        let each = count.div_ceil(MAX).max(1);
+        let mut digests = String::with_capacity(LENGTH * count.div_ceil(each));
+        let mut lines = text.lines();
+        while let Some(first) = lines.next() {
+            let mut hasher = Hasher::new();
+            hasher.update(first);
+            for line in lines.by_ref().take(each - 1) {
+                hasher.update("\n");
+                hasher.update(line);
+            }
+            let bits = hasher.finish().number() >> 40;
             for shift in [18, 12, 6, 0] {
                 let index = usize::try_from(bits >> shift & 63).unwrap_or(0);
                 digests.push(char::from(ALPHABET[index]));
