@@ -260,7 +260,7 @@ fn what_a_tool_does_wrong_is_said_and_nothing_of_it_is_kept() {
         assert!(told.len() < 100_000, "{misdeed}: {} bytes", told.len());
         let log = told
             .lines()
-            .find_map(|line| line.strip_prefix("full log: "))
+            .find_map(|line| line.strip_prefix("  full log: "))
             .unwrap();
         assert!(fs::metadata(log).unwrap().len() < 200_000, "{misdeed}");
     }

@@ -2,6 +2,7 @@
 //! like something else.
 
 use std::fs;
+use std::io::{BufWriter, Write as _};
 use std::process::{Command, Stdio};
 
 use super::common::{self, Outcome, Scene};
@@ -236,5 +237,61 @@ fn no_name_and_no_type_is_too_long_to_be_shown() {
         row.trim_start().starts_with("x  ") && row.len() < 500_000,
         "{}",
         row.len()
+    );
+}
+
+/// What the program needs of memory, by getrusage(2), in bytes.
+fn peak_memory(scene: &Scene, arguments: &[&str]) -> u64 {
+    let mut command = scene.npu_build();
+    let child = command.args(arguments).stdout(Stdio::null()).spawn();
+    let pid = i32::try_from(child.unwrap().id()).unwrap();
+    let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::uninit());
+    // SAFETY: both are filled by a call that succeeds, and nobody else waits for the child.
+    let usage = unsafe {
+        assert_eq!(libc::wait4(pid, &mut status, 0, usage.as_mut_ptr()), pid);
+        usage.assume_init()
+    };
+    assert_eq!(status, 0);
+    u64::try_from(usage.ru_maxrss).unwrap() * 1024
+}
+
+/// A file of 49 MB takes less than twice its size, all of the program's own memory included.
+#[test]
+fn large_text_is_in_memory_little_more_than_once() {
+    let scene = Scene::replayed();
+    let path = scene.file("small.mlir", SMALL);
+    let small = peak_memory(&scene, &["signature", path.to_str().unwrap()]);
+    let path = scene.path().join("large.mlir");
+    let mut file = BufWriter::new(fs::File::create(&path).unwrap());
+    let line =
+        |file: &mut BufWriter<fs::File>, text: &str| file.write_all(text.as_bytes()).unwrap();
+    line(
+        &mut file,
+        "memref.global @w : memref<200000x2xi8> = dense<[",
+    );
+    (0..200_000).for_each(|n| line(&mut file, &format!("[{}, {}],\n", n % 7, n % 5)));
+    line(
+        &mut file,
+        "[0, 0]]>\nfunc.func @k(%x: memref<4xf32>, %i: index) {\n",
+    );
+    for n in 0..40_000 {
+        line(
+            &mut file,
+            &format!(
+                "  // Number {n} of them.\n\
+                 \x20 %{n} = memref.load %x[%i] : memref<4xf32> loc(#loc{n})\n\
+                 \x20 memref.store %{n}, %x[%i] : memref<4xf32>\n"
+            ),
+        );
+    }
+    line(&mut file, "  return\n}\n");
+    (0..40_000).for_each(|n| line(&mut file, &format!("#loc{n} = loc(\"kernel.py\":{n}:5)\n")));
+    file.flush().unwrap();
+    let size = fs::metadata(&path).unwrap().len();
+    let large = peak_memory(&scene, &["signature", path.to_str().unwrap()]);
+    let (all, own) = (large - small, 49_000_000_u64);
+    assert!(
+        all * own / size + small < 2 * own,
+        "{size} bytes: {small}, {large}"
     );
 }

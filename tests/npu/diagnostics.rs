@@ -35,7 +35,7 @@ fn at_the_aie_level() {
         let told = scene.run("compile my␣dir/copy.mlir").stderr();
         let command = told
             .lines()
-            .find(|line| line.starts_with("command: "))
+            .find(|line| line.starts_with("  command: "))
             .unwrap();
         assert!(command.ends_with(" 'my dir/copy.mlir'"), "{command}");
     }
@@ -126,7 +126,7 @@ fn of_aircc_in_what_air_opt_made() {
     assert!(air.contains("air.herd"), "{air}");
     let command = told
         .lines()
-        .find(|line| line.starts_with("command: "))
+        .find(|line| line.starts_with("  command: "))
         .unwrap();
     assert!(command.ends_with(file), "{command}");
 }
