@@ -149,7 +149,7 @@ fn what_stops_npu_build_stops_the_tools_and_they_go_on_with_it() {
     let own = child.id().to_string();
     let are_stopped = || pids.iter().chain([&own]).all(|pid| state(pid) == "T");
     send(&child, Signal::TSTP);
-    wait_for(|| are_stopped());
+    wait_for(are_stopped);
     wait_for(|| started.elapsed() > limit);
     fs::write(go, "").unwrap();
     assert!(are_stopped());
