@@ -163,7 +163,7 @@ fn names_in_the_mlir_are_shown_on_one_line() {
     );
     scene.file("types.mlir", text);
     is_harmless(&scene.run(&["signature", "types.mlir"]));
-    scene.file("bom.mlir", format!("\u{feff}{SMALL}"));
+    scene.file("bom.mlir", format!(" \u{feff}{SMALL}"));
     let told = scene.run(&["signature", "bom.mlir"]);
     is_harmless(&told);
     told.fails(2, &["bom.mlir: not MLIR", "not '\\u{feff}'"]);
