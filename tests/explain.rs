@@ -187,6 +187,19 @@ fn the_entry_with_the_fewest_differences_is_compared_with() {
         told["reason"],
         "clang's arguments: -march=x86-64-v4 instead of -march=x86-64-v3"
     );
+    // A value instead of another is one difference, and of equals the newest counts.
+    let older = ["--option", "march=x86-64-v4"];
+    scene.file("small.mlir", SMALL);
+    scene.run(&[&arguments[..4], &older].concat()).paths();
+    scene.file("small.mlir", &other);
+    scene.run(&arguments).paths();
+    scene.file("small.mlir", SMALL.replace("constant 0", "constant 2"));
+    scene.run(&arguments).paths();
+    let told = miss(&scene, &older);
+    assert_eq!(
+        told["reason"],
+        "clang's arguments: -march=x86-64-v4 instead of -march=x86-64-v3"
+    );
     // An entry of another kernel is no help.
     scene.file("small.mlir", SMALL.replace("@small", "@tiny"));
     assert_eq!(miss(&scene, &[])["cause"], "new");

@@ -375,7 +375,7 @@ fn an_artifact_outside_the_launchers_directory_is_refused() {
         let mut kernel = matrix::vecadd();
         let object = Artifact {
             file: file.to_owned(),
-            digest: kernel.key,
+            digest: Digest::of("k"),
         };
         kernel.images = vec![Image::Object { object }];
         let request = matrix::request(vec![kernel], Locate::Embed);

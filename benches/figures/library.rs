@@ -139,7 +139,6 @@ fn launcher(prepared: &Prepared, compile: &Step, compiled: &Ensured) -> Keyed {
     let kernels = prepared.understood.kernels.iter();
     let kernels = kernels.map(|kernel| launcher::Kernel {
         signature: kernel.signature.clone(),
-        key: compiled.key,
         images: vec![launcher::Image::Object {
             object: launcher::Artifact {
                 file: launcher::artifact_file_name(&kernel.signature.name, &artifact.digest, "so"),

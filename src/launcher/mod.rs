@@ -83,7 +83,6 @@ impl Request {
     ) -> Self {
         let kernels = signatures.map(|signature| Kernel {
             signature: signature.clone(),
-            key: Digest::of(""),
             images: Vec::new(),
         });
         Self {
@@ -111,8 +110,6 @@ pub enum Locate {
 pub struct Kernel {
     /// The kernel's name in the MLIR and its arguments.
     pub signature: npu_runtime::Signature,
-    /// The key of the step that made the first image; a launcher without images does not name it.
-    pub key: Digest,
     /// Its compiled forms, of which a device loads the first that fits it. Without any the launcher
     /// is a stub: it has the right types, and nothing to load.
     pub images: Vec<Image>,

@@ -51,12 +51,9 @@ fn chain(error: &tera::Error) -> String {
 #[derive(Serialize)]
 struct View {
     name: String,
-    kernel: String,
     kernel_code: String,
     /// Where the images run.
     compiled: Vec<String>,
-    /// Empty if there are no images.
-    key: String,
     fence: String,
     table: Vec<String>,
     name_constant: String,
@@ -117,14 +114,8 @@ impl View {
         let embeds = locate == Locate::Embed;
         Self {
             name: name.to_string(),
-            kernel: text::line(&signature.name),
             kernel_code: text::code(&signature.name),
             compiled: kernel.images.iter().map(images::description).collect(),
-            key: if is_stub {
-                String::new()
-            } else {
-                kernel.key.to_string()
-            },
             fence: text::fence(table.iter().map(String::as_str)),
             table,
             name_constant: layout::constant(

@@ -422,7 +422,6 @@ impl Session {
     fn launcher_request(&self, kernels: &[BuiltKernel]) -> launcher::Request {
         let kernels = kernels.iter().map(|kernel| launcher::Kernel {
             signature: kernel.signature.clone(),
-            key: kernel.key,
             images: kernel.images.clone(),
         });
         launcher::Request {

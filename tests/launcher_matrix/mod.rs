@@ -35,7 +35,7 @@ const BLOCK: ElementType = ElementType::bytes(16, 8);
 
 const DIRECTIONS: [Direction; 3] = [Direction::In, Direction::Out, Direction::InOut];
 
-/// A kernel for the cpu target; its key and its artifact follow from its name.
+/// A kernel for the cpu target; its artifact follows from its name.
 pub fn kernel(name: &str, grid: bool, parameters: Vec<Parameter>) -> Kernel {
     Kernel {
         signature: Signature {
@@ -44,7 +44,6 @@ pub fn kernel(name: &str, grid: bool, parameters: Vec<Parameter>) -> Kernel {
             grid,
             bounds: Bounds::Declared,
         },
-        key: Digest::of(name),
         images: vec![images::object(name)],
     }
 }

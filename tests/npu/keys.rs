@@ -56,6 +56,34 @@ fn another_target_or_format_compiles_again_and_does_not_lower() {
     runs(&scene, &format!("{LINALG} --format auto"), NOTHING);
 }
 
+/// An equal artifact of other tools is launched by the launcher that there is.
+#[test]
+fn a_launcher_is_made_again_only_for_other_bytes() {
+    let scene = linalg();
+    scene.tools.upgrade("aiecc").unwrap();
+    let built = scene.compile(LINALG);
+    assert_eq!(built.steps(), "lower hit, compile built, launcher hit");
+}
+
+/// The AIR is the same for all targets, so its nearest entry may have been made for another.
+#[test]
+fn lowering_is_explained_by_the_nearest_entry_of_any_target() {
+    let scene = linalg();
+    let edited = |value: &str| kernels::gridded().replace("constant 64", value);
+    scene.file("k.mlir", edited("constant 64 "));
+    scene.compile(&LINALG.replace("npu2", "npu1"));
+    scene.file("k.mlir", edited("constant 64  "));
+    let told = scene.run(&format!("explain --json {LINALG}")).stdout();
+    let told: serde_json::Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
+    let lowered = scene.entries_of(&["lower"]);
+    let newest = lowered
+        .iter()
+        .max_by_key(|entry| fs::metadata(entry).unwrap().modified().unwrap());
+    let name = newest.unwrap().strip_prefix(scene.cache.join("v1/entries"));
+    let key = name.unwrap().to_str().unwrap().replace('/', "");
+    assert_eq!(told["nearest"]["key"], *key, "{told}");
+}
+
 #[test]
 fn every_option_of_the_compiler_compiles_again() {
     let scene = linalg();

@@ -26,7 +26,7 @@ pub struct Difference {
     pub now: Option<String>,
     /// The difference in words.
     pub text: String,
-    /// In how many of its items a list differs; 1 for anything else.
+    /// In how many of its items a list differs, a replaced one counted once; 1 for anything else.
     pub(super) items: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn between(manifest: &Manifest, step: &Step) -> Vec<Difference> {
             items: match (before, now) {
                 (Some(Value::List(before)), Some(Value::List(now))) => {
                     let changed = |one, other| without(one, other).count();
-                    changed(before, now) + changed(now, before)
+                    changed(before, now).max(changed(now, before))
                 }
                 _ => 1,
             },

@@ -13,7 +13,7 @@ use super::super::manifest::Summary;
 use super::super::open::{self, UNTRICKED};
 use super::super::{Sharing, entry};
 use crate::digest::Digest;
-use crate::step::Step;
+use crate::step::{Kind, Step};
 
 /// A longer file is cut to its last lines.
 const LONG: u64 = 16 << 10;
@@ -38,7 +38,7 @@ pub(in super::super) fn add(
     key: &Digest,
     created: u64,
 ) -> io::Result<()> {
-    let path = layout.kernel(&step.subject, step.target);
+    let path = path(layout, step.kind.name(), &step.subject, step.target);
     let length = append(&path, sharing, &line(step.kind.name(), key, created))?;
     if length > LONG {
         shorten(&path, sharing)?;
@@ -48,7 +48,7 @@ pub(in super::super) fn add(
 
 /// The entries that a step of this kind has had for this kernel, oldest first.
 pub(super) fn known(layout: &Layout, step: &Step) -> Vec<Known> {
-    let path = layout.kernel(&step.subject, step.target);
+    let path = path(layout, step.kind.name(), &step.subject, step.target);
     let shard = path.parent().unwrap_or(Path::new("."));
     if open::check_real(&layout.kernels())
         .and_then(|()| open::check_real(shard))
@@ -86,7 +86,7 @@ pub(in super::super) fn rebuild(
 ) -> io::Result<()> {
     let mut texts: HashMap<PathBuf, Vec<(u64, String)>> = HashMap::new();
     for (key, summary) in entries {
-        let path = layout.kernel(&summary.kernel, &summary.target);
+        let path = path(layout, &summary.step, &summary.kernel, &summary.target);
         let line = line(&summary.step, &key, summary.created);
         texts.entry(path).or_default().push((summary.created, line));
     }
@@ -98,6 +98,12 @@ pub(in super::super) fn rebuild(
         replace(&path, sharing, &lines.collect::<String>())?;
     }
     Ok(())
+}
+
+/// What is lowered is the same for every target, whichever was the first to ask for it.
+fn path(layout: &Layout, kind: &str, subject: &str, target: &str) -> PathBuf {
+    let is_shared = kind == Kind::Lower.name();
+    layout.kernel(subject, if is_shared { "" } else { target })
 }
 
 fn line(kind: &str, key: &Digest, created: u64) -> String {
