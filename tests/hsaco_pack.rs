@@ -548,3 +548,57 @@ fn a_command_line_that_says_nothing_sensible_is_refused() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
 }
+
+/// What aircc and aiecc make of a sequence that configures a device and runs one of its sequences:
+/// both are groups of the ELF, and the second has nothing to configure the array with.
+#[test]
+fn what_another_kernel_runs_is_left_out() {
+    for (elf, entry, parts) in [
+        (
+            "linalg_twice/npu2.elf",
+            "main:twice",
+            &["twice_0:twice_0_sequence"][..],
+        ),
+        // Buffer descriptors and arguments have other numbers where the sequences are run.
+        (
+            "configure_npu2/aie.elf",
+            "main:both",
+            &["first:copy_i32", "second:copy2"],
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let hsaco = directory.path().join("out.hsaco");
+        let option = (KernelOption::Elf, path(elf).into_os_string());
+        let specs = Spec::from_options([option]).unwrap();
+        let packed = pack(&hsaco, Arch::Aie2p, &specs, Unloadable::Refuse).unwrap();
+        assert_eq!(packed.kernels, [entry], "{elf}");
+        assert_eq!(packed.parts, parts, "{elf}");
+        let verdict = files::verdict_of(
+            &files::judged(&std::fs::read(&hsaco).unwrap()),
+            files::rocr(Arch::Aie2p),
+        );
+        assert_eq!(verdict, files::ACCEPTS, "{elf}");
+        // As aie-hsaco packs it, which ROCR then refuses.
+        let packed = pack(&hsaco, Arch::Aie2p, &specs, Unloadable::Allow).unwrap();
+        let refused: Vec<_> = packed.refused.iter().map(|it| &*it.kernel).collect();
+        assert_eq!((packed.parts, refused), (vec![], parts.to_vec()), "{elf}");
+        assert_eq!(packed.kernels.len(), parts.len() + 1, "{elf}");
+    }
+}
+
+/// A kernel that forgot its configuration is not a part of one that looks like it.
+#[test]
+fn a_kernel_without_a_configuration_is_no_part_of_one_with() {
+    let mut elf = Elf::two_kernels();
+    // Its relocation belongs to no section then.
+    elf.put(".dynsym", 4 * 16 + 12, 0);
+    let parsed = FullElf::parse(&elf.0, Arch::Aie2p).unwrap();
+    let sites: Vec<_> = parsed.kernels.iter().map(|it| it.pdis.len()).collect();
+    assert_eq!((sites, parsed.parts()), (vec![1, 0], vec![]));
+    // Other operations than those of the kernel with a configuration.
+    let mut elf = Elf(data("linalg_twice/npu2.elf"));
+    elf.put(".ctrltext.1", 16 + 4 * 12, 0x80)
+        .put(".ctrltext.1", 16 + 4 * 13, 48);
+    let parsed = FullElf::parse(&elf.0, Arch::Aie2p).unwrap();
+    assert_eq!((parsed.kernels.len(), parsed.parts()), (2, vec![]));
+}

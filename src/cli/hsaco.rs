@@ -184,6 +184,12 @@ fn pack_kernels(command: &PackCommand, terminal: &Terminal) -> Result<(), Failur
     for warning in &packed.warnings {
         terminal.warning(warning);
     }
+    for part in &packed.parts {
+        terminal.warning(&format!(
+            "'{part}' is left out: it loads no configuration and is a part of another kernel; \
+             --allow-unloadable packs it all the same"
+        ));
+    }
     if terminal.json {
         #[derive(Serialize)]
         struct Result<'a> {

@@ -30,6 +30,7 @@ mod layout;
 mod metadata;
 pub mod pack;
 mod packers;
+mod parts;
 pub mod pdi;
 mod relocation;
 mod rocr_elf;

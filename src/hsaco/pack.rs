@@ -10,7 +10,7 @@ use super::bytes::size_of;
 use super::container::{Container, EditFault};
 use super::dump::warnings;
 use super::file::{Bytes, FileFault, Replacement};
-use super::full_elf::{self, OutlineFault};
+use super::full_elf::{self, FullElf, OutlineFault};
 use super::judge::{Agent, Candidate, Loader, Refusal, other_generation};
 use super::section::{SectionImage, TooLarge, WriteKernel};
 use super::spec::{Source, Spec};
@@ -284,11 +284,38 @@ pub fn refused(arch: Arch, kernels: &[Kernel<'_>]) -> Vec<Refused> {
     refused
 }
 
+/// Takes out the kernels of full ELFs that are parts of others there and can't be dispatched.
+fn take_parts(arch: Arch, kernels: &mut Vec<Kernel<'_>>) -> Vec<String> {
+    let mut read = HashMap::new();
+    let mut parts = Vec::new();
+    kernels.retain(|kernel| {
+        if kernel.kind != KernelKind::FullElf {
+            return true;
+        }
+        let names = read.entry(kernel.insts.as_ptr()).or_insert_with(|| {
+            let elf = FullElf::parse(kernel.insts, arch);
+            // What can't be read is refused with the reason.
+            elf.map_or_else(
+                |_| Vec::new(),
+                |elf| elf.parts().iter().map(|part| part.name.clone()).collect(),
+            )
+        });
+        let is_part = names.iter().any(|name| *name == kernel.name.as_bytes());
+        if is_part {
+            parts.push(kernel.name.clone());
+        }
+        !is_part
+    });
+    parts
+}
+
 /// What was packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
     /// The names of the kernels, in the order of the table.
     pub kernels: Vec<String>,
+    /// Those of full ELFs that were left out, because they are parts of others.
+    pub parts: Vec<String>,
     /// Size of the section in bytes.
     pub section_size: u32,
     /// Those that ROCR will refuse, because the caller insisted.
@@ -309,7 +336,11 @@ pub fn pack(
     unloadable: Unloadable,
 ) -> Result<Packed, PackFault> {
     let inputs = Inputs::read(specs)?;
-    let kernels = kernels(specs, |path| inputs.get(path))?;
+    let mut kernels = kernels(specs, |path| inputs.get(path))?;
+    let parts = match unloadable {
+        Unloadable::Refuse => take_parts(arch, &mut kernels),
+        Unloadable::Allow => Vec::new(),
+    };
     let (image, refused) = section(arch, &kernels, unloadable)?;
     let replacement = Replacement::begin(hsaco)?;
     let container = match replacement.existing() {
@@ -326,6 +357,7 @@ pub fn pack(
         section_size: image.size(),
         warnings: warnings(arch, &image.to_vec()),
         refused,
+        parts,
         kernels: kernels.into_iter().map(|kernel| kernel.name).collect(),
     })
 }
@@ -339,7 +371,8 @@ pub fn pack_fresh<'a>(
     specs: &[Spec],
     read: impl Fn(&Path) -> &'a [u8],
 ) -> Result<Vec<u8>, PackFault> {
-    let kernels = kernels(specs, read)?;
+    let mut kernels = kernels(specs, read)?;
+    take_parts(arch, &mut kernels);
     let (image, _) = section(arch, &kernels, Unloadable::Refuse)?;
     let mut bytes = Vec::new();
     let written = Container::fresh(arch, &image).write_to(&mut bytes);

@@ -70,6 +70,31 @@ pub(super) fn has_code(tokens: &Tokens<'_>, at: usize, generic: bool) -> bool {
     false
 }
 
+/// The (device, sequence) pairs that a sequence with this body runs: `aiex.configure @device` with
+/// `aiex.run @sequence` in it.
+pub(super) fn parts(tokens: &Tokens<'_>, (start, end): (usize, usize)) -> Vec<(String, String)> {
+    let mut device = None;
+    let mut parts = Vec::new();
+    for at in start..end {
+        let Some((name, generic)) = operation(tokens, at) else {
+            continue;
+        };
+        let named = |key: &str| {
+            let symbol = match generic {
+                true => Generic::read(tokens, at).attribute(tokens, key)?,
+                false => at + 1,
+            };
+            (tokens.kind(symbol) == Kind::Symbol).then(|| header::symbol(tokens.text(symbol)))
+        };
+        match without_dialect(name) {
+            Some("configure") => device = named("symbol"),
+            Some("run") => parts.extend(device.clone().zip(named("runtime_sequence_symbol"))),
+            _ => {}
+        }
+    }
+    parts
+}
+
 impl Flows {
     /// Reads the flows that the operations directly in a device's region define.
     pub(super) fn read(tokens: &Tokens<'_>, (mut at, end): (usize, usize)) -> Self {

@@ -78,6 +78,8 @@ pub struct Module {
     pub core_code: Option<u32>,
     /// The devices of the AIE level, in the file's order.
     pub devices: Vec<DeviceOp>,
+    /// The (device, sequence) pairs that other sequences run.
+    parts: Vec<(String, String)>,
     /// Those that would be kernels but can't be launched.
     refused: Vec<Refused>,
     /// Whether there are Triton functions.
@@ -122,6 +124,8 @@ pub struct Kernel {
     pub line: u32,
     /// Whether an AIE sequence takes scalars: its instructions can't be compiled beforehand.
     pub dynamic: bool,
+    /// Whether an AIE sequence configures devices (`aiex.configure`), to run sequences of theirs.
+    pub configures: bool,
 }
 
 impl Module {
@@ -149,8 +153,8 @@ impl Module {
     }
 
     /// Chooses what to build. At the linalg and AIR levels that is one function: the only one,
-    /// or the one named. At the AIE level it is every sequence, or those named by `sequence`,
-    /// `device` or `device:sequence`.
+    /// or the one named. At the AIE level it is every sequence that is not part of another, or those
+    /// named by `sequence`, `device` or `device:sequence`.
     ///
     /// # Errors
     /// Nothing to choose from, no choice among several functions, an unknown name, or a choice
@@ -170,7 +174,7 @@ impl Module {
             if self.level != Level::Aie && names.len() > 1 {
                 return Err(SelectError::Several { names });
             }
-            return self.launchable(|_, _| true);
+            return self.launchable(|device, symbol| !self.is_part(device, symbol));
         };
         let exact = |device: Option<&str>, symbol: &str| full_name(device, symbol) == entry;
         let by_part = |device: Option<&str>, symbol: &str| symbol == entry || device == Some(entry);
@@ -222,6 +226,12 @@ impl Module {
             .map(|op| op.device.as_ref().map(|d| d.target));
         let first = targets.next()??;
         targets.all(|target| target == Some(first)).then_some(first)
+    }
+
+    /// Whether another sequence runs this one.
+    fn is_part(&self, device: Option<&str>, sequence: &str) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|part| device == Some(&part.0) && sequence == part.1)
     }
 
     /// The names of all kernels, launchable or not, in the file's order.

@@ -27,6 +27,7 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
             core_code: None,
             devices: Vec::new(),
             defined: Vec::new(),
+            parts: Vec::new(),
             refused: Vec::new(),
             triton: survey.triton,
         },
@@ -309,6 +310,12 @@ impl<'s> Scanner<'_, 's> {
         line: u32,
         device: Option<&InDevice>,
     ) {
+        let parts = match (device, function.body) {
+            (Some(_), Some(body)) => aie::parts(self.tokens, body),
+            _ => Vec::new(),
+        };
+        let configures = !parts.is_empty();
+        self.module.parts.extend(parts);
         let op = device.and_then(|device| self.module.devices.get(device.index));
         let device_symbol = op.map(|op| op.symbol.clone());
         let npu = op.and_then(|op| op.device.clone());
@@ -322,6 +329,7 @@ impl<'s> Scanner<'_, 's> {
                 types,
                 line,
                 dynamic,
+                configures,
             }),
             Err(reason) => self.module.refused.push(Refused {
                 symbol,

@@ -161,6 +161,7 @@ fn full_elf(
     }
     let elf = told(FullElf::parse(bytes, arch))?;
     let mut names = Vec::with_capacity(elf.kernels.len());
+    let parts = elf.parts();
     for kernel in &elf.kernels {
         let name = kernel.name().into_owned();
         let wanted = expected.iter().find(|expected| expected.name == name);
@@ -169,6 +170,12 @@ fn full_elf(
             return Err(format!(
                 "its kernel '{name}' takes {arguments} buffers, and the MLIR says {}",
                 wanted.buffers
+            ));
+        }
+        if wanted.is_some() && parts.contains(&kernel) {
+            return Err(format!(
+                "its kernel '{name}' loads no configuration and is a part of another, so that it \
+                 can't be launched"
             ));
         }
         for site in &kernel.pdis {

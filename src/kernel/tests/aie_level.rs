@@ -29,6 +29,41 @@ fn every_pair_of_device_and_sequence_is_a_kernel() {
     assert_eq!(module.target_hint(), Some(Target::Npu2));
 }
 
+/// In custom and in generic form, as mlir-aie's aie-opt prints them.
+#[test]
+fn a_sequence_that_another_runs_is_a_kernel_only_by_its_name() {
+    let custom = "aiex.configure @first { aiex.run @copy(%a, %b) : (memref<4xi32>, memref<4xi32>) }\n\
+        aiex.configure @second { aiex.run @copy(%b, %a) : (memref<4xi32>, memref<4xi32>) }";
+    let generic = "\"aiex.configure\"() <{symbol = @first}> ({\n\
+        \"aiex.run\"(%a, %b) <{runtime_sequence_symbol = @copy}> : (memref<4xi32>, memref<4xi32>) -> ()\n\
+        }) : () -> ()\n\
+        \"aiex.configure\"() <{symbol = @second}> ({\n\
+        \"aiex.run\"(%b, %a) <{runtime_sequence_symbol = @copy}> : (memref<4xi32>, memref<4xi32>) -> ()\n\
+        }) : () -> ()";
+    for body in [custom, generic] {
+        let device = |name: &str, sequence: &str, body: &str| {
+            format!(
+                "aie.device(npu2) @{name} {{ aie.runtime_sequence @{sequence}(%a: memref<4xi32>, \
+                 %b: memref<4xi32>) {{ {body} }} }}\n"
+            )
+        };
+        let text = device("first", "copy", "")
+            + &device("second", "copy", "")
+            + &device("second_2", "copy", "")
+            + &device("main", "both", body);
+        let module = module(&text);
+        let names = |entry| {
+            let chosen = module.select(entry).unwrap().into_iter();
+            let name = |it: &Kernel| (it.signature.name.to_string(), it.configures);
+            chosen.map(name).collect::<Vec<_>>()
+        };
+        let own = ("second_2:copy".to_owned(), false);
+        assert_eq!(names(None), [own, ("main:both".to_owned(), true)], "{body}");
+        let part = ("second:copy".to_owned(), false);
+        assert_eq!(names(Some("second:copy")), [part], "{body}");
+    }
+}
+
 #[test]
 fn older_spellings_are_read() {
     let device_2024 = "module { aie.device(npu1_1col) {\n\

@@ -161,6 +161,9 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
                 line: kernel.line,
             });
         }
+        if kernel.configures && request.format != Format::Elf {
+            return Err(Refusal::Configures(kernel.signature.name.to_string()));
+        }
         scalars_are_last(&kernel.signature)?;
     }
     if request.format == Format::Xclbin {
@@ -613,7 +616,8 @@ fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, E
 
 /// Where only some kernels of a file are wanted, the device or sequence that they have in common.
 fn selection(request: &Request<'_>) -> Vec<Argument> {
-    if request.kernels.len() == request.module.kernels.len() {
+    let all = request.module.select(None).map_or(0, |all| all.len());
+    if request.kernels.len() == all {
         return Vec::new();
     }
     let (devices, sequences): (BTreeSet<_>, BTreeSet<_>) =

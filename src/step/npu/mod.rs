@@ -101,6 +101,12 @@ pub enum Refusal {
         /// Its line.
         line: u32,
     },
+    /// A sequence that configures devices, in a format that has one configuration.
+    #[error(
+        "'{0}' configures devices and runs their sequences, which only a full ELF for npu2 can: use \
+         --format elf, or choose one of those sequences with --entry"
+    )]
+    Configures(String),
     /// A full ELF for the first NPU.
     #[error("there is no full ELF for npu1: use --format xclbin, which is the default there")]
     ElfOnNpu1,
