@@ -616,8 +616,12 @@ fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, E
 
 /// Where only some kernels of a file are wanted, the device or sequence that they have in common.
 fn selection(request: &Request<'_>) -> Vec<Argument> {
-    let all = request.module.select(None).map_or(0, |all| all.len());
-    if request.kernels.len() == all {
+    let all = request.module.select(None).unwrap_or_default();
+    if all
+        .into_iter()
+        .map(symbols)
+        .eq(request.kernels.iter().map(symbols))
+    {
         return Vec::new();
     }
     let (devices, sequences): (BTreeSet<_>, BTreeSet<_>) =
