@@ -218,18 +218,18 @@ const MISDEEDS: &[Misdeed] = &[
         &["kernel.so is not a regular file"],
     ),
     ("mkfifo kernel.so", &["kernel.so is not a regular file"]),
-    ("echo garbage > kernel.so", &["kernel.so is damaged"]),
+    ("echo garbage > kernel.so", &["kernel.so is unusable"]),
     (
         "REPLAY; truncate -s 100 kernel.so",
-        &["kernel.so is damaged"],
+        &["kernel.so is unusable"],
     ),
     (
         "REPLAY; truncate -s -1 kernel.so",
-        &["kernel.so is damaged"],
+        &["kernel.so is unusable"],
     ),
     (
         "REPLAY; truncate -s 4096 kernel.so",
-        &["kernel.so is damaged"],
+        &["kernel.so is unusable"],
     ),
     (
         "echo 'the last word' >&2; exit 3",

@@ -677,7 +677,7 @@ fn a_program_that_is_built_into_aiecc_is_not_needed() {
 #[test]
 fn the_packer_is_the_chosen_one() {
     let sandbox = Sandbox::new();
-    let program = |tools: &AieTools| match tools.packer(Format::Elf) {
+    let program = |tools: &AieTools| match tools.packer(Format::Elf, false) {
         Ok(Packer::Program(tool)) => tool.path.clone(),
         Ok(Packer::Builtin) => PathBuf::from("builtin"),
         Err(error) => PathBuf::from(error.to_string()),
@@ -720,7 +720,7 @@ fn the_packer_is_the_chosen_one() {
     std::fs::remove_file(sandbox.path("opt/xrt/bin/xclbinutil")).unwrap();
     let tools = sandbox.aie_tools(&search);
     assert_eq!(program(&tools), in_wheel);
-    let packer = tools.packer(Format::Xclbin);
+    let packer = tools.packer(Format::Xclbin, true);
     assert_eq!(
         packer,
         Ok(Packer::Builtin),

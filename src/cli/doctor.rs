@@ -248,7 +248,7 @@ fn packer(aie: &AieTools, terminal: &Terminal) -> Result<(), Failure> {
     struct Report {
         hsaco_packer: Option<String>,
     }
-    let packer = aie.packer(Format::Elf).ok().map(|packer| match packer {
+    let packer = aie.packer(Format::Elf, false).ok().map(|packer| match packer {
         Packer::Builtin => "builtin".to_owned(),
         Packer::Program(tool) => text(&tool.path),
     });
@@ -282,7 +282,10 @@ fn buildable(aie: &AieTools) -> Vec<Buildable> {
             for level in [Level::Linalg, Level::Air, Level::Aie] {
                 let missing = aie.require(&aie.needed(level, *format)).err();
                 let missing = missing.into_iter().flat_map(|missing| missing.missing);
-                let packer = aie.packer(*format).err().filter(|_| runtime == "hsa");
+                let packer = aie
+                    .packer(*format, false)
+                    .err()
+                    .filter(|_| runtime == "hsa");
                 let packer = packer.into_iter().flat_map(|missing| missing.missing);
                 rows.push(Buildable {
                     target: target.name(),

@@ -78,6 +78,8 @@ pub struct Module {
     pub core_code: Option<u32>,
     /// The devices of the AIE level, in the file's order.
     pub devices: Vec<DeviceOp>,
+    /// Whether there is an `air.herd`: without one aircc has nothing to put on the array.
+    pub herd: bool,
     /// The (device, sequence) pairs that other sequences run.
     parts: Vec<(String, String)>,
     /// Those that would be kernels but can't be launched.

@@ -27,6 +27,7 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
             core_code: None,
             devices: Vec::new(),
             defined: Vec::new(),
+            herd: survey.herd,
             parts: Vec::new(),
             refused: Vec::new(),
             triton: survey.triton,
@@ -49,6 +50,7 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
 struct Survey<'s> {
     level: Level,
     triton: bool,
+    herd: bool,
     link_files: Vec<String>,
     core_elfs: Vec<String>,
     /// The first `aie.core` with code.
@@ -62,6 +64,7 @@ impl<'s> Survey<'s> {
         let mut it = Self {
             level: Level::Linalg,
             triton: false,
+            herd: false,
             link_files: Vec::new(),
             core_elfs: Vec::new(),
             core_code: None,
@@ -127,6 +130,7 @@ impl<'s> Survey<'s> {
             Kind::Punct(b'=' | b',' | b'}' | b']' | b')' | b':') | Kind::End
         );
         if !attribute {
+            self.herd |= name == "air.herd";
             self.level = self.level.max(level);
         }
     }

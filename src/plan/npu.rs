@@ -185,7 +185,6 @@ impl Route {
             extra: &self.arguments,
             source,
             files: &self.companions.inputs,
-            has_script: !self.script.inputs.is_empty(),
             tools: &self.tools,
             keep_intermediates: self.keep_intermediates,
         })?)
@@ -333,7 +332,10 @@ impl Route {
     }
 
     fn packer(&self) -> Result<Packer<'_>, KernelError> {
-        Ok(self.tools.packer(self.format)?)
+        // aircc lets a sequence of its own configure the device and run the kernel's.
+        let has_parts =
+            self.module.level != Level::Aie || self.kernels.iter().any(|it| it.configures);
+        Ok(self.tools.packer(self.format, has_parts)?)
     }
 
     fn target(&self) -> Compiled {

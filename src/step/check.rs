@@ -27,6 +27,8 @@ pub enum Check {
     Mlir {
         /// The function that it must define, if it must.
         function: Option<String>,
+        /// What to say of it if it has no herd, which it then must have.
+        herd: Option<&'static str>,
     },
     /// A shared object that this machine can load.
     SharedObject,
@@ -82,7 +84,7 @@ impl Check {
     pub fn content(&self, bytes: &[u8], directory: &Path) -> Result<(), String> {
         match self {
             Self::Text => told(std::str::from_utf8(bytes)).map(drop),
-            Self::Mlir { function } => mlir(bytes, function.as_deref()),
+            Self::Mlir { function, herd } => mlir(bytes, function.as_deref(), *herd),
             Self::SharedObject => told(npu_runtime::check_cpu_object(bytes)),
             Self::Insts { arch } => told(Insts::parse_for(bytes, *arch)).map(drop),
             Self::Pdi => told(pdi::validate(bytes)),
@@ -109,12 +111,15 @@ fn told<T>(result: Result<T, impl ToString>) -> Result<T, String> {
     result.map_err(|fault| fault.to_string())
 }
 
-fn mlir(bytes: &[u8], function: Option<&str>) -> Result<(), String> {
+fn mlir(bytes: &[u8], function: Option<&str>, herd: Option<&str>) -> Result<(), String> {
     let module = told(Module::scan(bytes))?;
     let is_missing = |name: &&str| module.defined.iter().all(|defined| defined != name);
     match function.filter(is_missing) {
         Some(name) => Err(format!("it does not define the function '{name}'")),
-        None => Ok(()),
+        None => match herd.filter(|_| !module.herd) {
+            Some(remedy) => Err(format!("it has no herd: {remedy}")),
+            None => Ok(()),
+        },
     }
 }
 

@@ -371,8 +371,8 @@ fn deliver(output: &Output, place: &Place<'_>, directory: &Path) -> io::Result<(
 
 /// Reads and validates one output.
 fn collect(output: &Output, directory: &Path) -> Result<ProducedFile, String> {
-    let name = output.made_as();
-    let path = directory.join(name);
+    let path = directory.join(output.made_as());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let metadata = fs::symlink_metadata(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => format!("made no {name}"),
         _ => format!("{name} can't be read: {error}"),
@@ -385,7 +385,7 @@ fn collect(output: &Output, directory: &Path) -> Result<ProducedFile, String> {
         return Err(format!("{name} is empty"));
     }
     (output.check.content(&bytes, directory))
-        .map_err(|problem| format!("{name} is damaged: {problem}"))?;
+        .map_err(|problem| format!("{name} is unusable: {problem}"))?;
     let digest = Digest::of(&bytes);
     Ok(ProducedFile {
         name: output.name.clone(),

@@ -48,7 +48,13 @@ pub fn air() -> String {
       air.segment @seg args(%x1 = %x0, %out1 = %out0) : memref<256xf32>, memref<256xf32> {
         %one = arith.constant 1 : index
         air.herd @herd_0 tile (%hx, %hy) in (%hsx = %one, %hsy = %one) args(%x2 = %x1, %out2 = %out1) : memref<256xf32>, memref<256xf32> {
-          linalg.add ins(%x2, %x2 : memref<256xf32>, memref<256xf32>) outs(%out2 : memref<256xf32>)
+          %xl = memref.alloc() : memref<256xf32, 2 : i32>
+          %outl = memref.alloc() : memref<256xf32, 2 : i32>
+          air.dma_memcpy_nd (%xl[] [] [], %x2[] [] []) : (memref<256xf32, 2 : i32>, memref<256xf32>)
+          linalg.add ins(%xl, %xl : memref<256xf32, 2 : i32>, memref<256xf32, 2 : i32>) outs(%outl : memref<256xf32, 2 : i32>)
+          air.dma_memcpy_nd (%out2[] [] [], %outl[] [] []) : (memref<256xf32>, memref<256xf32, 2 : i32>)
+          memref.dealloc %xl : memref<256xf32, 2 : i32>
+          memref.dealloc %outl : memref<256xf32, 2 : i32>
         }
       }
     }

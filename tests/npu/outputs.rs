@@ -17,13 +17,13 @@ fn of_aiecc_that_are_missing_empty_cut_or_no_file() {
             ("pdi", "pdi", "kernel.pdi"),
         ] {
             for (output, says) in [
-                ("missing", "but made no npu-build/out/"),
-                ("stale", "but made no npu-build/out/"),
+                ("missing", "but made no "),
+                ("stale", "but made no "),
                 ("empty", "is empty"),
-                ("truncated", "is damaged: "),
-                ("garbage", "is damaged: "),
+                ("truncated", "is unusable: "),
+                ("garbage", "is unusable: "),
                 ("directory", "is not a regular file"),
-                ("unwritable", "but made no npu-build/out/"),
+                ("unwritable", "but made no "),
             ] {
                 let control = format!("output = {output}\nonly = {kind}");
                 let words = ["k.mlir: the tools reported success", says, name];
@@ -60,8 +60,8 @@ fn of_aiecc_under_aircc() {
     scene.file("k.mlir", kernels::air());
     let arguments = "k.mlir --target npu2 --format xclbin";
     for (output, says) in [
-        ("missing", "made no npu-build/out/kernel.insts.bin"),
-        ("truncated", "kernel.insts.bin is damaged"),
+        ("missing", "made no kernel.insts.bin"),
+        ("truncated", "kernel.insts.bin is unusable"),
     ] {
         let control = format!("output = {output}\nonly = insts");
         let words = ["k.mlir: the tools reported success", says];
@@ -76,10 +76,10 @@ fn of_air_opt() {
     scene.file("k.mlir", kernels::gridless());
     let arguments = "k.mlir --target npu2 --transform root/transform.mlir";
     for (output, says) in [
-        ("missing", "made no npu-build/out/kernel.air.mlir"),
+        ("missing", "made no kernel.air.mlir"),
         ("empty", "kernel.air.mlir is empty"),
-        ("truncated", "kernel.air.mlir is damaged: truncated MLIR"),
-        ("garbage", "kernel.air.mlir is damaged: not MLIR"),
+        ("truncated", "kernel.air.mlir is unusable: truncated MLIR"),
+        ("garbage", "kernel.air.mlir is unusable: not MLIR"),
     ] {
         // The last of the three runs, then the first.
         let control = format!("output = {output}\nwhen = air-par-to-launch");
@@ -111,7 +111,7 @@ fn that_are_for_another_device() {
     // The first word of a stream has its generation: 3 is npu1's.
     for arguments in ["k.mlir --format xclbin", "k.mlir --format pdi"] {
         let words = [
-            "kernel.insts.bin is damaged",
+            "kernel.insts.bin is unusable",
             "device generation 3",
             "aie2p is generation 4",
         ];
@@ -133,7 +133,7 @@ fn that_have_other_columns() {
     let note = offset_of(&elf, b"\x04\0\0\0\x04\0\0\0\x06\0\0\0XRT\0");
     assert_eq!(elf[note + 16], 8);
     let control = format!("patch = {}:04", note + 16);
-    let words = ["kernel.elf is damaged", "says 4 columns", "compiled for 8"];
+    let words = ["kernel.elf is unusable", "says 4 columns", "compiled for 8"];
     told_and_recovers(&scene, "k.mlir", "aiebu-asm", &control, &words);
 
     // An AIE_PARTITION begins with 32 bytes before its width.
@@ -144,7 +144,7 @@ fn that_have_other_columns() {
     let width = usize::try_from(start).unwrap() + 32;
     assert_eq!(xclbin[width], 8);
     let control = format!("patch = {width}:04\nonly = xclbin");
-    let words = ["kernel.xclbin is damaged", "4 columns", "compiled for 8"];
+    let words = ["kernel.xclbin is unusable", "4 columns", "compiled for 8"];
     told_and_recovers(
         &scene,
         "k.mlir --format xclbin",
@@ -161,14 +161,14 @@ fn that_have_other_kernels() {
     // The names in the full ELF's string table: another instance than was asked for.
     let name = offset_of(&elf, b"sequence");
     let control = format!("patch = {name}:53");
-    let words = ["kernel.elf is damaged", "main:Sequence", "main:sequence"];
+    let words = ["kernel.elf is unusable", "main:Sequence", "main:sequence"];
     told_and_recovers(&scene, "k.mlir", "aiebu-asm", &control, &words);
 
     let xclbin = scene.compile("k.mlir --format xclbin").first();
     let name = offset_of(&xclbin, b"MLIR_AIE:MLIRAIE");
     let control = format!("patch = {name}:41\nonly = xclbin");
     let words = [
-        "kernel.xclbin is damaged",
+        "kernel.xclbin is unusable",
         "no kernel 'MLIR_AIE:MLIRAIE'",
         "ALIR_AIE",
     ];
@@ -200,7 +200,7 @@ fn that_are_cut_at_any_length() {
     ] {
         let control = format!("truncate_to = {length}");
         scene.tools.misbehave("aiebu-asm", &control).unwrap();
-        scene.refuses("k.mlir --refresh", 1, &["kernel.elf is damaged"]);
+        scene.refuses("k.mlir --refresh", 1, &["kernel.elf is unusable"]);
     }
 }
 
@@ -213,7 +213,7 @@ fn that_contradict_the_configuration_beside_them() {
     // One more kernel would be one that nobody asked for; a renamed one is missed.
     let control = format!("patch = {}:4d", name + 3);
     let words = [
-        "kernel.elf is damaged",
+        "kernel.elf is unusable",
         "no kernel 'main:sequence': there is Main:sequence",
     ];
     told_and_recovers(&scene, "k.mlir", "aiebu-asm", &control, &words);

@@ -44,7 +44,11 @@ fn both_give_the_same_section() {
         assert_eq!(scene.ran(), AIECC + PACK, "{arguments}");
         let builtin = scene.compile(&format!("{arguments} --hsaco-packer builtin"));
         assert_eq!(scene.ran(), NOTHING, "{arguments}");
-        assert_eq!(builtin.steps(), "compile hit, pack built, launcher built");
+        let steps = builtin.steps();
+        assert!(
+            steps.starts_with("compile hit, pack built, launcher "),
+            "{steps}"
+        );
         assert_eq!(
             section(&program, arch),
             section(&builtin, arch),
@@ -123,11 +127,11 @@ fn an_aie_hsaco_that_fails_is_told_and_leaves_nothing() {
         (
             "output = missing",
             1,
-            &["one.mlir: the tools reported success, but made no npu-build/out/kernel.hsaco"],
+            &["one.mlir: the tools reported success, but made no kernel.hsaco"],
         ),
         ("output = empty", 1, &["kernel.hsaco is empty"]),
-        ("output = truncated", 1, &["kernel.hsaco is damaged"]),
-        ("output = garbage", 1, &["kernel.hsaco is damaged"]),
+        ("output = truncated", 1, &["kernel.hsaco is unusable"]),
+        ("output = garbage", 1, &["kernel.hsaco is unusable"]),
         (
             "output = directory",
             1,

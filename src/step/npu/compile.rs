@@ -43,8 +43,6 @@ pub struct Request<'a> {
     pub source: Input,
     /// What it is linked with, and what else the tools may read.
     pub files: &'a [Input],
-    /// Whether a transform script was applied to it.
-    pub has_script: bool,
     /// The programs.
     pub tools: &'a AieTools,
     /// Whether what lies between AIR and the artifact is kept.
@@ -134,6 +132,9 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     if let Some((aircc, lacks)) = request.tools.lacks(request.module.level, request.format) {
         let aircc = aircc.path.display().to_string();
         return Err(Refusal::NoFormat { aircc, lacks });
+    }
+    if request.module.level == Level::Air && !request.module.herd {
+        return Err(Refusal::NoHerd);
     }
     if let Some((option, reason)) = request.options.meaningless(request.module.level) {
         return Err(Refusal::Meaningless { option, reason });
@@ -396,7 +397,10 @@ impl<'r, 'a> Naming<'r, 'a> {
             outputs.push(Output {
                 name: format!("kernel.{stage}.mlir").into(),
                 made_as: Some(format!("{INTERMEDIATES}/{stage}.{SOURCE}").into()),
-                check: Check::Mlir { function: None },
+                check: Check::Mlir {
+                    function: None,
+                    herd: None,
+                },
             });
         }
     }
@@ -525,12 +529,9 @@ fn aircc(request: &Request<'_>) -> Result<Command, Error> {
         let parameters = kernel.signature.parameters.len();
         kernel.signature.grid || buffers(&kernel.signature) < parameters
     });
-    let is_unscripted = request.module.level == Level::Linalg && !request.has_script;
-    let explain = match (is_unscripted, has_scalars) {
-        (true, true) => explain::<true, true>,
-        (true, false) => explain::<true, false>,
-        (false, true) => explain::<false, true>,
-        (false, false) => explain::<false, false>,
+    let explain = match has_scalars {
+        true => explain::<true>,
+        false => explain::<false>,
     };
     Ok(command(
         &request.tools.aircc.get()?.tool,
@@ -638,11 +639,11 @@ fn selection(request: &Request<'_>) -> Vec<Argument> {
 }
 
 /// What a failure of aircc means: the usual reasons are told in the words of passes.
-fn explain<const UNSCRIPTED: bool, const SCALARS: bool>(printed: &str) -> Option<String> {
-    if UNSCRIPTED && printed.contains("pass pipeline failed") {
+fn explain<const SCALARS: bool>(printed: &str) -> Option<String> {
+    if printed.contains("inside 'air.herd' accesses memref with memory_space L") {
         return Some(
-            "a linalg-level kernel becomes a herd by a transform script, and none was given: use \
-             --transform"
+            "a core reaches its own memory (L1) alone: let the transform script bring there what the \
+             herd works on (transform.air.linalg_promote), or the AIR itself (air.dma_memcpy_nd)"
                 .to_owned(),
         );
     }

@@ -12,7 +12,7 @@ use crate::step::{Argument, Input, Kind, Output, Step, Work};
 use crate::toolchain::{Companions, Tool};
 
 /// Raised when the same inputs would give another text.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The name under which air-opt sees the transform script.
 pub const SCRIPT: &str = "npu-build/script/transform.mlir";
@@ -71,6 +71,16 @@ pub fn lower(lowering: &Lowering<'_>) -> Step {
                 AIR,
                 Check::Mlir {
                     function: Some(lowering.function.to_owned()),
+                    herd: Some(match lowering.script.is_empty() {
+                        true => {
+                            "a transform script makes one of the kernel's operations, and none was \
+                             given: use --transform"
+                        }
+                        false => {
+                            "the transform script must make one of the kernel's operations \
+                             (transform.air.par_to_herd)"
+                        }
+                    }),
                 },
             )
         }],

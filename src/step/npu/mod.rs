@@ -77,6 +77,9 @@ pub enum Refusal {
         /// The start of what to do.
         way: &'static str,
     },
+    /// An AIR design of nothing.
+    #[error("the kernel has no air.herd, and nothing else can be put on the array")]
+    NoHerd,
     /// Buffers are told apart by their place among all arguments.
     #[error(
         "'{kernel}' takes the scalar '{scalar}' before the buffer '{buffer}', and the tools count it \

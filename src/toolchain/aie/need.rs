@@ -142,17 +142,19 @@ impl AieTools {
         }
     }
 
-    /// What packs `format` into hsacos, by the choice that the search was made with.
+    /// What packs `format` into hsacos, by the choice that the search was made with. `has_parts` is
+    /// whether a full ELF may have kernels that are parts of others: aie-hsaco packs them as well, and
+    /// ROCR refuses them.
     ///
     /// # Errors
     /// If a program was chosen that can't be used.
-    pub fn packer(&self, format: Format) -> Result<Packer<'_>, MissingTools> {
+    pub fn packer(&self, format: Format, has_parts: bool) -> Result<Packer<'_>, MissingTools> {
         let is_chosen = self.aie_hsaco.configured.is_some();
+        // Without the programs that it runs it could only fail.
+        let is_able =
+            !(has_parts && format == Format::Elf) && self.require(&unpackers(format)).is_ok();
         match &self.aie_hsaco.found {
-            // Without the programs that it runs it could only fail.
-            Some(program) if is_chosen || self.require(&unpackers(format)).is_ok() => {
-                Ok(Packer::Program(program))
-            }
+            Some(program) if is_chosen || is_able => Ok(Packer::Program(program)),
             None if is_chosen => Err(self.aie_hsaco.missing()),
             _ => Ok(Packer::Builtin),
         }

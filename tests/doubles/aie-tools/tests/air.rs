@@ -334,9 +334,6 @@ fn aircc_refuses() {
         &["Error reading file none.mlir: No such file or directory"],
     );
     scene
-        .run("aircc", &["--device=npu2", "k.mlir"])
-        .fails(1, &["Error: pass pipeline failed: builtin.module("]);
-    scene
         .run("aircc", &["air.mlir"])
         .fails(1, &["Error: pass pipeline failed: builtin.module("]);
     scene.file("bad.mlir", "module {\n  func.func @f(\n}\n");
@@ -381,6 +378,63 @@ fn aircc_refuses() {
         1,
         &["Error: output_format='elf' is not supported for npu1 target."],
     );
+}
+
+/// The words and the exit codes are those of the real aircc for the same files.
+#[test]
+fn what_is_not_in_l1_is_refused_and_no_herd_is_nothing_at_all() {
+    for dialect in [1, 2] {
+        let scene = Scene::new(dialect);
+        let peano = format!("--peano={}", scene.tools.peano().display());
+        let elf = ["elf", "--elf-name", "a.elf"];
+        scene.file(
+            "l3.mlir",
+            include_str!("../../../data/aie/air/l3_access.mlir"),
+        );
+        let said = include_str!("../../../data/aie/air/l3_access.txt");
+        let (place, _) = said.split_once('\n').unwrap();
+        scene
+            .run("aircc", &triton("npu2", &elf, &peano, "l3.mlir"))
+            .fails(1, &[place, "Error: pass pipeline failed: builtin.module("]);
+        scene.file(
+            "none.mlir",
+            include_str!("../../../data/aie/air/no_herd.mlir"),
+        );
+        scene
+            .run("aircc", &triton("npu2", &elf, &peano, "none.mlir"))
+            .ok();
+        assert!(scene.read("a.elf").is_empty());
+        let xclbin = ["xclbin", "-i", "b.bin", "-o", "b.xclbin"];
+        scene
+            .run("aircc", &triton("npu1", &xclbin, &peano, "none.mlir"))
+            .ok();
+        assert!(scene.has("b.xclbin") && !scene.has("b.bin"));
+    }
+}
+
+/// As in the real one's, the device and its sequence have names of their own, and a full ELF has
+/// another sequence, which configures the device and runs that one.
+#[test]
+fn a_full_elf_has_a_kernel_that_runs_the_other() {
+    let scene = scene();
+    lowered(&scene, "k.mlir");
+    let peano = format!("--peano={}", scene.tools.peano().display());
+    let elf = ["elf", "--elf-name", "a.elf"];
+    scene
+        .run("aircc", &triton("npu2", &elf, &peano, "air.mlir"))
+        .ok();
+    let config = String::from_utf8(scene.read("t/full_elf_config.json")).unwrap();
+    let named = |name: &str| config.matches(&format!("\"{name}\"")).count();
+    let real = include_str!("../../../data/aie/linalg_twice/full_elf_config.json");
+    for (name, in_real) in [
+        ("main", "main"),
+        ("scale2", "twice"),
+        ("scale2_0", "twice_0"),
+        ("scale2_0_sequence", "twice_0_sequence"),
+    ] {
+        let expected = real.matches(&format!("\"{in_real}\"")).count();
+        assert_eq!((name, named(name)), (name, expected));
+    }
 }
 
 #[test]

@@ -340,7 +340,7 @@ fn what_is_not_understood_is_opaque_and_still_told_apart() {
     let text = TILED_ADD.replace("BODY", "math.exp %a : bf16");
     let program = linalg_program(&scene, &text, "1,1,1");
     assert_eq!(program.steps, None);
-    let pdi = |scene: &Scene| scene.read("air_project/main.pdi");
+    let pdi = |scene: &Scene| scene.read("air_project/addk_0.pdi");
     let first = pdi(&scene);
     linalg_program(
         &scene,

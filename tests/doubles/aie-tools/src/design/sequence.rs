@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::computes::meaning;
 use super::{Device, Sequence, Wrong};
 use crate::mlir::{Module, Operation};
+use crate::program::Program;
 use crate::stream::{Generation, Instruction, Stream};
 
 /// What a stream is for: an `insts.bin`, or a full ELF, in which PDIs have numbers.
@@ -32,7 +33,14 @@ struct Lowering<'l, 'm, 's> {
     busy: u32,
     /// Which FIFO moves which argument, and whether into the array.
     moves: Vec<(String, usize, bool)>,
+    /// What the sequences compute that it runs, if it runs some.
+    run: Option<Program>,
+    /// How many sequences run this one.
+    depth: usize,
 }
+
+/// Sequences that run each other end here.
+const DEEPEST: usize = 8;
 
 #[derive(Clone, Copy)]
 struct Task {
@@ -62,22 +70,12 @@ pub fn stream(
     sequence: &Sequence,
     target: Target<'_>,
 ) -> Result<Stream, Wrong> {
-    let mut lowering = Lowering {
-        module,
-        device,
-        sequence,
-        target,
-        instructions: Vec::new(),
-        tasks: HashMap::new(),
-        busy: 0,
-        moves: Vec::new(),
-    };
-    for op in module.operations(sequence.body.clone()) {
-        lowering.frozen(&op)?;
-        lowering.operation(&op);
-    }
+    let mut lowering = Lowering::new(module, device, sequence, target);
+    lowering.lower()?;
     let mut instructions = lowering.instructions;
-    instructions.extend(meaning(module, device, sequence, &lowering.moves).instructions());
+    let own = || meaning(module, device, sequence, &lowering.moves);
+    let meaning = lowering.run.clone().unwrap_or_else(own);
+    instructions.extend(meaning.instructions());
     Ok(Stream {
         generation: device.part.generation,
         columns: device.part.columns as u8,
@@ -85,9 +83,41 @@ pub fn stream(
     })
 }
 
-impl<'m, 's> Lowering<'_, 'm, 's> {
+impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
+    fn new(
+        module: &'m Module<'s>,
+        device: &'l Device,
+        sequence: &'l Sequence,
+        target: Target<'l>,
+    ) -> Self {
+        Self {
+            module,
+            device,
+            sequence,
+            target,
+            instructions: Vec::new(),
+            tasks: HashMap::new(),
+            busy: 0,
+            moves: Vec::new(),
+            run: None,
+            depth: 0,
+        }
+    }
+
+    fn lower(&mut self) -> Result<(), Wrong> {
+        for op in self.module.operations(self.sequence.body.clone()) {
+            self.frozen(&op)?;
+            self.operation(&op)?;
+        }
+        Ok(())
+    }
+
     /// Refuses an operation that uses a scalar argument.
     fn frozen(&self, op: &Operation<'m, 's>) -> Result<(), Wrong> {
+        if op.aie_name() == Some("configure") {
+            // What is run there is looked at by itself.
+            return Ok(());
+        }
         let scalars = self
             .sequence
             .arguments
@@ -108,9 +138,12 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
         Ok(())
     }
 
-    fn operation(&mut self, op: &Operation<'m, 's>) {
+    fn operation(&mut self, op: &Operation<'m, 's>) -> Result<(), Wrong> {
         match op.aie_name() {
-            Some("npu.load_pdi") => self.load_pdi(op),
+            Some("npu.load_pdi") => {
+                self.load_pdi(op.attribute("device_ref").unwrap_or(&self.device.name))
+            }
+            Some("configure") => self.configure_device(op)?,
             Some("sync_scratchpad_parameters_from_host") => {
                 let bytes = 4 * self.device.variables.len() as u32;
                 self.instructions
@@ -151,10 +184,62 @@ impl<'m, 's> Lowering<'_, 'm, 's> {
             }
             _ => {}
         }
+        Ok(())
     }
 
-    fn load_pdi(&mut self, op: &Operation<'m, 's>) {
-        let name = op.attribute("device_ref").unwrap_or(&self.device.name);
+    /// Another device is configured, and sequences of it are run.
+    fn configure_device(&mut self, op: &Operation<'m, 's>) -> Result<(), Wrong> {
+        let name = op.symbol().unwrap_or_default();
+        self.load_pdi(name);
+        let devices = match self.target {
+            Target::Instructions { .. } => return Ok(()),
+            Target::FullElf(devices) => devices,
+        };
+        let Some(device) = devices.iter().find(|device| device.name == name) else {
+            return Ok(());
+        };
+        let regions = op.regions().into_iter();
+        let runs = regions.flat_map(|region| self.module.operations(region));
+        for run in runs.filter(|op| op.aie_name() == Some("run")) {
+            let named = |sequence: &&Sequence| run.symbol() == Some(&sequence.name);
+            let Some(sequence) = device.sequences.iter().find(named) else {
+                continue;
+            };
+            let passed: Vec<_> = run.operands().iter().map(|it| self.argument(it)).collect();
+            self.run(device, sequence, &passed)?;
+        }
+        Ok(())
+    }
+
+    /// The operations of another sequence, with the arguments of this one in the place of its own.
+    fn run(
+        &mut self,
+        device: &Device,
+        sequence: &Sequence,
+        passed: &[Option<usize>],
+    ) -> Result<(), Wrong> {
+        let mut inner = Lowering::new(self.module, device, sequence, self.target);
+        inner.depth = self.depth + 1;
+        if inner.depth < DEEPEST {
+            inner.lower()?;
+        }
+        for mut instruction in inner.instructions {
+            if let Instruction::AddressPatch { argument, .. } = &mut instruction {
+                let outer = passed.get(*argument as usize).copied().flatten();
+                *argument = outer.map_or(*argument, |outer| outer as u32);
+            }
+            self.instructions.push(instruction);
+        }
+        let is_same = passed.iter().copied().eq((0..passed.len()).map(Some));
+        let count = self.sequence.arguments.len();
+        self.run = Some(match (is_same && self.run.is_none(), inner.run) {
+            (true, None) => meaning(self.module, device, sequence, &inner.moves),
+            _ => Program::opaque(count),
+        });
+        Ok(())
+    }
+
+    fn load_pdi(&mut self, name: &str) {
         let id = match self.target {
             Target::Instructions { .. } => 0,
             Target::FullElf(devices) => {

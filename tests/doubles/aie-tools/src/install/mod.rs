@@ -25,12 +25,13 @@ use std::sync::OnceLock;
 use crate::identity::Identity;
 use crate::json::Json;
 
-/// A transform script that tiles everything into one herd.
+/// A transform script that tiles everything into one herd that works in L1.
 pub const TRANSFORM: &str = r#"// Tiles the kernel's operations into one herd.
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %ops = transform.structured.match ops{["linalg.generic", "linalg.matmul"]} in %root : (!transform.any_op) -> !transform.any_op
     %tiled, %forall = transform.structured.tile_using_forall %ops tile_sizes [256] : (!transform.any_op) -> (!transform.any_op, !transform.any_op)
+    %local = transform.air.linalg_promote %tiled {"operands_to_promote" = [0, 1], "memory_space" = "L1"} : (!transform.any_op) -> !transform.any_op
     %parallel = transform.loop.forall_to_parallel %forall : (!transform.any_op) -> !transform.any_op
     %herd = transform.air.par_to_herd %parallel : (!transform.any_op) -> !transform.any_op
     transform.yield

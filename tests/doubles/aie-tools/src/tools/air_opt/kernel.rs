@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::pipeline::Pass;
+use super::promote::promoted;
 use crate::md5::md5;
 use crate::mlir::{Kind, Module, Operation, Type};
 use crate::run::{Result, failure};
@@ -145,6 +146,14 @@ impl Kernel {
         if !script.makes_herd || self.name.is_empty() {
             return Ok(());
         }
+        if script.promotes {
+            let text = format!("{}\n{}\n{}", self.before, self.body, self.after);
+            if let Ok(module) = Module::parse(&text)
+                && let Some((_, body)) = entry(&module)
+            {
+                self.body = promoted(&module, body);
+            }
+        }
         let captured = self.captured();
         let (body, end) = self.without_return();
         self.body = format!(
@@ -275,6 +284,8 @@ impl Kernel {
 
 struct Script {
     makes_herd: bool,
+    /// Whether it brings operands into L1.
+    promotes: bool,
     digest: String,
 }
 
@@ -316,6 +327,7 @@ fn read_script(file: &str) -> Result<Script> {
     }
     Ok(Script {
         makes_herd: identity.contains("herd"),
+        promotes: identity.contains("linalg_promote"),
         digest: md5(identity.as_bytes())
             .map(|b| format!("{b:02x}"))
             .concat(),

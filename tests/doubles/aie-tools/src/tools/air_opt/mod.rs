@@ -4,6 +4,7 @@
 
 mod kernel;
 mod pipeline;
+mod promote;
 
 use std::path::Path;
 

@@ -20,16 +20,18 @@ pub struct Design {
     pub links: Vec<String>,
     pub program: Program,
     pub digest: [u8; 16],
+    /// Whether there is anything for a core.
+    pub has_herd: bool,
 }
 
 impl Design {
-    /// The design of a module's kernel; a module without a herd has none.
+    /// The design of a module's kernel.
     pub fn of(module: &Module<'_>, options: &Options, part: Part) -> Option<Self> {
         let (function, body) = entry(module)?;
         let all = module.all_operations();
         let herd = all
             .iter()
-            .find(|op| op.name == "air.herd" && body.contains(&op.at))?;
+            .find(|op| op.name == "air.herd" && body.contains(&op.at));
         let arguments: Vec<(String, Type)> = arguments(module, &function)
             .into_iter()
             .map(|(name, of)| (name.to_owned(), of))
@@ -69,7 +71,8 @@ impl Design {
                 .or(tile.map(|tile| tile.saturating_mul(grid.max(1))))
         });
         let program = program(&signature, &results, elements);
-        let inside = herd.regions().into_iter().next()?;
+        let inside = herd.and_then(|herd| herd.regions().into_iter().next());
+        let inside = inside.unwrap_or(0..0);
         let scalars = arguments
             .iter()
             .filter(|(name, of)| !of.is_memref() && uses(module, inside.clone(), name))
@@ -105,13 +108,15 @@ impl Design {
             links,
             program,
             digest: md5(identity.as_bytes()),
+            has_herd: herd.is_some(),
         })
     }
 
-    /// The AIE design, with a sequence that loads its PDI if `loads`.
-    pub fn aie(&self, loads: bool) -> Result<String> {
+    /// The AIE design: a device and a sequence; for a full ELF a sequence more, which configures the
+    /// device and runs the other.
+    pub fn aie(&self, is_configured: bool) -> Result<String> {
         let mut text = String::from("module {\n");
-        let written = self.write(&mut text, loads);
+        let written = self.write(&mut text, is_configured);
         written.map_err(|_| failure("Error writing module"))?;
         Ok(text)
     }

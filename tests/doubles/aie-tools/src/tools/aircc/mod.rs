@@ -2,6 +2,7 @@
 //! then aiecc, found on PATH, for the rest.
 
 mod design;
+mod memory;
 mod text;
 
 use std::fs;
@@ -232,6 +233,16 @@ fn compile(run: &Run, options: &Options, input: &str, tmpdir: &str) -> Result {
     let part = Part::named(device).ok_or_else(|| pass_failed(device))?;
     if run.fails("pass") {
         return Err(pass_failed(device));
+    }
+    if let Some(what) = memory::outside_l1(&module) {
+        let mut exit = pass_failed(device);
+        let (line, column) = (what.line, what.column);
+        // The real one has read the file by itself, and gives it no name.
+        exit.text = format!(
+            "loc(\"-\":{line}:{column}): error: {}\n{}",
+            what.message, exit.text
+        );
+        return Err(exit);
     }
     let design = Design::of(&module, options, part).ok_or_else(|| pass_failed(device))?;
     let stem = match input {

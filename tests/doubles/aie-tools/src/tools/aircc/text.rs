@@ -7,16 +7,20 @@ use crate::mlir::Type;
 use crate::program::{Element, Operand, Operation, Step};
 
 impl Design {
-    /// Writes the module, with a sequence that loads its PDI if `loads`.
+    /// Writes the module, with a sequence that configures the device if `is_configured`.
     ///
     /// # Errors
     /// None: the text grows.
-    pub fn write(&self, text: &mut String, loads: bool) -> std::fmt::Result {
+    pub fn write(&self, text: &mut String, is_configured: bool) -> std::fmt::Result {
         let (reads, gives) = self.flows();
         for variable in &self.variables {
             writeln!(text, "  aiex.scratchpad_parameter @{variable} : i32")?;
         }
-        writeln!(text, "  aie.device({}) @main {{", self.part.name)?;
+        writeln!(text, "  aie.device({}) @{}_0 {{", self.part.name, self.name)?;
+        if !self.has_herd {
+            // What was to be compiled is left as a function that nobody looks at.
+            return text.write_str("  }\n}\n");
+        }
         let columns = self.part.columns as usize;
         for column in 0..columns {
             writeln!(text, "    %shim_{column} = aie.tile({column}, 0)")?;
@@ -40,9 +44,33 @@ impl Design {
             )?;
         }
         self.core(text, &reads, &gives)?;
-        self.sequence(text, &reads, &gives, loads)?;
-        text.push_str("  }\n}\n");
-        Ok(())
+        self.sequence(text, &reads, &gives, is_configured)?;
+        text.push_str("  }\n");
+        if is_configured {
+            self.configuring(text)?;
+        }
+        text.write_str("}\n")
+    }
+
+    /// The device without tiles whose sequence configures the other and runs its sequence.
+    fn configuring(&self, text: &mut String) -> std::fmt::Result {
+        let list = |part: fn(&(String, Type)) -> String| {
+            self.arguments
+                .iter()
+                .map(part)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let (part, name) = (&self.part.name, &self.name);
+        writeln!(
+            text,
+            "  aie.device({part}) {{\n    aie.runtime_sequence @{name}({}) {{\n      \
+             aiex.configure @{name}_0 {{\n        aiex.run @{name}_0_sequence({}) : ({})\n      \
+             }}\n    }}\n  }}",
+            list(|(name, of)| format!("{name}: {}", of.text)),
+            list(|(name, _)| name.clone()),
+            list(|(_, of)| of.text.clone()),
+        )
     }
 
     fn core(&self, text: &mut String, reads: &[usize], gives: &[usize]) -> std::fmt::Result {
@@ -243,7 +271,7 @@ impl Design {
         text: &mut String,
         reads: &[usize],
         gives: &[usize],
-        loads: bool,
+        is_configured: bool,
     ) -> std::fmt::Result {
         let list: Vec<_> = self
             .arguments
@@ -252,13 +280,11 @@ impl Design {
             .collect();
         writeln!(
             text,
-            "    aie.runtime_sequence @{}({}) {{",
+            "    aie.runtime_sequence @{}{}({}) {{",
             self.name,
+            if is_configured { "_0_sequence" } else { "" },
             list.join(", ")
         )?;
-        if loads {
-            writeln!(text, "      aiex.npu.load_pdi {{device_ref = @main}}")?;
-        }
         if !self.variables.is_empty() {
             writeln!(text, "      aiex.sync_scratchpad_parameters_from_host")?;
         }
