@@ -105,6 +105,13 @@ impl Loading<'_> {
         if entry.kernarg_size != 0 && entry.kernarg_size != 16 * arguments {
             return Err(refuse(format!("{name}: kernarg size mismatch")));
         }
+        // Asked of the kernels that are packed; others in the ELF may be parts of them.
+        let is_pdi = |target: &Target| matches!(target, Target::Pdi(_));
+        if !code.sites.iter().any(|site| is_pdi(&site.target)) {
+            return Err(refuse(format!(
+                "{name}: has no PDI patch site in its control code"
+            )));
+        }
         let mut image = code.control.to_vec();
         let (mut sites, mut variables) = (Vec::new(), Vec::new());
         let mut pdi = 0;

@@ -355,17 +355,10 @@ impl<'a> FullElf<'a> {
                     site.offset
                 )));
             }
-            let mut has_pdi = false;
             for site in &sites {
                 if let Target::Pdi(name) = &site.target {
                     pdis.insert(name.clone(), file.pdi(name)?);
-                    has_pdi = true;
                 }
-            }
-            if !has_pdi {
-                return Err(invalid(format!(
-                    "{name}: has no PDI patch site in its control code"
-                )));
             }
             let code = Code { control, sites };
             if kernels.insert(name.clone(), code).is_some() {
