@@ -208,7 +208,11 @@ impl Route {
                 let lowered = ensure(&step)?;
                 let air = lowered.artifacts.iter().find(|file| file.name == AIR);
                 let air = air.ok_or(KernelError::NoKernel).map_err(refuse)?;
-                Input::made(SOURCE, &air.path, air.size, air.digest)
+                let made = Input::made(SOURCE, &air.path, air.size, air.digest);
+                match air.is_temporary() {
+                    true => made.that_is_temporary(),
+                    false => made,
+                }
             }
         };
         let step = self

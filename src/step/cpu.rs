@@ -187,6 +187,7 @@ fn commands(request: &Request<'_>, lowering: Lowering) -> Vec<Command> {
         tool: Arc::clone(tool),
         arguments,
         explain,
+        unnamed: &[],
     };
     vec![
         command(&tools.mlir_opt, lower, diagnostics::of_mlir_opt),

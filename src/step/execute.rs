@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::retell::retell;
+use super::retell::Places;
 use super::run::{Invocation, RunError, Runner, quoted};
 use super::{
     Argument, Command, Input, Loaded, Name, NativeWork, Output, PROGRAMS, Step, WORK_DIRECTORY,
@@ -132,6 +132,10 @@ pub struct ToolFailure {
 struct Started<'a> {
     command: &'a Command,
     invocation: Invocation,
+    /// Those of the step that ran before it.
+    before: Vec<Invocation>,
+    /// Where it ran.
+    directory: &'a Path,
     /// Where in the log begins what it printed.
     printed_from: u64,
 }
@@ -310,7 +314,7 @@ fn run_commands(
         .open(&log_path)
         .map_err(|source| unusable(&log_path, source))?;
     let mut durations = Vec::with_capacity(commands.len());
-    let mut last = None;
+    let mut last: Option<Started<'_>> = None;
     for command in commands {
         let invocation = command.invocation(step, place.path());
         observe(&invocation);
@@ -323,9 +327,16 @@ fn run_commands(
         let start = Instant::now();
         let result = runner.run(&invocation, place.path(), &log);
         durations.push((command.tool.name, start.elapsed()));
+        let before = last.map_or_else(Vec::new, |last: Started<'_>| {
+            let mut before = last.before;
+            before.push(last.invocation);
+            before
+        });
         let started = Started {
             command,
             invocation,
+            before,
+            directory: place.path(),
             printed_from,
         };
         if let Err(error) = result {
@@ -351,7 +362,7 @@ fn run_commands(
     }
     Ok(Produced {
         outputs,
-        log: retell(&read_log(&mut log), &step.inputs),
+        log: places(step, place.path(), &[]).retell(&read_log(&mut log)),
         durations,
     })
 }
@@ -430,7 +441,23 @@ impl Command {
     }
 }
 
+fn places<'a>(step: &'a Step, directory: &'a Path, unnamed: &'a [&'static str]) -> Places<'a> {
+    Places {
+        inputs: &step.inputs,
+        directory,
+        unnamed,
+        programs: &step.companions.on_path,
+    }
+}
+
 impl Started<'_> {
+    /// The command line, behind those that make what it reads.
+    fn shell(&self, step: &Step) -> String {
+        let lines = self.before.iter().chain([&self.invocation]);
+        let lines = lines.map(|line| line.shell_with(|argument| step.place_of(argument)));
+        lines.collect::<Vec<_>>().join(" && ")
+    }
+
     fn failure(&self, step: &Step, error: RunError, log: &mut File) -> ExecuteError {
         let unusable = matches!(error, RunError::Start { .. });
         match error {
@@ -462,17 +489,16 @@ impl Started<'_> {
             };
         }
         let explanation = (self.command.explain)(printed);
-        let printed = retell(printed, &step.inputs);
+        let places = places(step, self.directory, self.command.unnamed);
+        let printed = places.retell(printed);
         ExecuteError::Tool(Box::new(ToolFailure {
             subject: step.about(),
             cause,
             explanation,
             unusable,
-            command: self
-                .invocation
-                .shell_with(|argument| step.place_of(argument)),
+            command: self.shell(step),
             tail: tail(&printed),
-            log: retell(&text, &step.inputs),
+            log: places.retell(&text),
             log_path: None,
         }))
     }

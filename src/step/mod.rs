@@ -137,6 +137,8 @@ pub struct Input {
     pub name: Name,
     /// How to speak of it in a diagnostic, if it came from the user.
     pub origin: Option<Origin>,
+    /// Whether the file that it is outlives the build.
+    is_kept: bool,
     content: Content,
     digest: Digest,
 }
@@ -162,6 +164,7 @@ impl Input {
         Self {
             name: name.into(),
             origin: None,
+            is_kept: false,
             digest: Digest::of(&bytes),
             content: Content::Bytes(bytes),
         }
@@ -185,6 +188,7 @@ impl Input {
         Self {
             name: name.into(),
             origin: None,
+            is_kept: true,
             digest,
             content: Content::File {
                 path: path.to_owned(),
@@ -197,6 +201,13 @@ impl Input {
     #[must_use]
     pub fn from_user(mut self, origin: Origin) -> Self {
         self.origin = Some(origin);
+        self
+    }
+
+    /// The same input, whose file is gone when the build ends: diagnostics do not name it.
+    #[must_use]
+    pub fn that_is_temporary(mut self) -> Self {
+        self.is_kept = false;
         self
     }
 
@@ -276,6 +287,9 @@ pub struct Command {
     pub arguments: Vec<Argument>,
     /// Says what it means, in the user's terms, when the program fails after printing this.
     pub explain: fn(&str) -> Option<String>,
+    /// Files that the program reads itself, so that its diagnostics call them `-`, in the order in
+    /// which it makes each from the one before.
+    pub unnamed: &'static [&'static str],
 }
 
 /// One argument of a command.
@@ -338,7 +352,7 @@ impl Step {
         let mut inputs = self.inputs.iter();
         let input = inputs.find(|input| name == OsStr::new(&*input.name))?;
         let origin = input.origin.as_ref().map(|origin| origin.path.as_path());
-        origin.or_else(|| input.path())
+        origin.or_else(|| input.path().filter(|_| input.is_kept))
     }
 
     /// Everything that can change the outputs.

@@ -38,6 +38,7 @@ pub fn shim(sdk: &XrtSdk) -> Step {
         tool: Arc::clone(&sdk.compiler),
         arguments,
         explain,
+        unnamed: &[],
     };
     let mut used = sdk.passes.clone();
     used.push(Arc::clone(&sdk.library));

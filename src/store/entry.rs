@@ -129,6 +129,12 @@ impl Artifact {
         directory.take().map(TempDir::keep)
     }
 
+    /// Whether the file is deleted with this value.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        self.temporary.is_some()
+    }
+
     /// The content, checked against the digest as it is read.
     ///
     /// # Errors

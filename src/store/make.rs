@@ -318,7 +318,7 @@ impl Job<'_> {
             open::share_file(&file, cache.sharing());
             file.write_all(failure.log.as_bytes())
         });
-        if written.is_ok() {
+        if written.is_ok() && cache.temporary.is_none() {
             failure.log_path = Some(path);
         }
         ExecuteError::Tool(failure)

@@ -488,6 +488,13 @@ fn peano(tools: &AieTools) -> Result<Argument, MissingTools> {
     Ok(Argument::Installation("--peano=", "peano", directory))
 }
 
+/// What aircc reads, and what it makes of it and reads again.
+const UNNAMED: [&str; 3] = [
+    SOURCE,
+    "npu-build/prj/placed.kernel.mlir",
+    "npu-build/prj/aie.kernel.mlir",
+];
+
 /// The call that Triton-XDNA makes, with a directory for intermediates.
 fn aircc(request: &Request<'_>) -> Result<Command, Error> {
     let options = request.options;
@@ -533,11 +540,10 @@ fn aircc(request: &Request<'_>) -> Result<Command, Error> {
         true => explain::<true>,
         false => explain::<false>,
     };
-    Ok(command(
-        &request.tools.aircc.get()?.tool,
-        arguments,
-        explain,
-    ))
+    Ok(Command {
+        unnamed: &UNNAMED,
+        ..command(&request.tools.aircc.get()?.tool, arguments, explain)
+    })
 }
 
 fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, Error> {

@@ -21,6 +21,9 @@ const RESOLVED: &str = "npu-build/out/resolved.mlir";
 /// What the script leaves to the passes behind it.
 const TILED: &str = "npu-build/out/tiled.mlir";
 
+/// What is said of an intermediate file is then said of the lines that it came from.
+const DEBUG_INFO: &str = "--mlir-print-debuginfo";
+
 const BEFORE: &str = "air-resolve-tensor-opoperand-conflicts,air-override-memref-memory-space{scope=func memory-space=1}";
 const BEHIND: &str =
     "air-par-to-launch{depth=0 has-air-segment=true},canonicalize,cse,air-copy-to-dma";
@@ -112,8 +115,8 @@ fn commands(lowering: &Lowering<'_>) -> Vec<crate::step::Command> {
     }
     let script = format!("--air-transform=filename={SCRIPT}");
     vec![
-        run(&[SOURCE, &passes(BEFORE), "-o", RESOLVED]),
-        run(&[RESOLVED, &script, "-o", TILED]),
+        run(&[SOURCE, &passes(BEFORE), DEBUG_INFO, "-o", RESOLVED]),
+        run(&[RESOLVED, &script, DEBUG_INFO, "-o", TILED]),
         run(&[TILED, &passes(&behind), "-o", &made]),
     ]
 }

@@ -258,5 +258,6 @@ fn command(
         tool: Arc::clone(tool),
         arguments,
         explain,
+        unnamed: &[],
     }
 }
