@@ -590,7 +590,7 @@ fn what_is_missing_depends_on_level_and_format() {
     }
     let tools = sandbox.aie_tools(&search);
     let missing = |level, format| {
-        let missing = tools.require(&tools.needed(level, format)).err();
+        let missing = tools.require(&tools.needed(level, format, true)).err();
         let missing = missing.map(|missing| missing.missing).unwrap_or_default();
         missing
             .iter()
@@ -608,7 +608,7 @@ fn what_is_missing_depends_on_level_and_format() {
     );
     assert_eq!(missing(Level::Aie, Format::Elf), [ToolName::AiebuAsm]);
     let error = tools
-        .require(&tools.needed(Level::Linalg, Format::Elf))
+        .require(&tools.needed(Level::Linalg, Format::Elf, true))
         .unwrap_err();
     let text = error.to_string();
     for word in [
@@ -666,7 +666,7 @@ fn a_program_that_is_built_into_aiecc_is_not_needed() {
     std::fs::remove_dir_all(sandbox.path("opt/xrt")).unwrap();
     sandbox.plain("opt/xrt/bin/xclbinutil");
     let tools = sandbox.aie_tools(&search);
-    let needed = tools.needed(Level::Aie, Format::Elf);
+    let needed = tools.needed(Level::Aie, Format::Elf, true);
     assert_eq!(needed, [ToolName::Aiecc, ToolName::Peano]);
     assert_eq!(tools.require(&needed), Ok(()));
     let companions = tools.companions(ToolName::Aiecc, Format::Xclbin);

@@ -280,7 +280,7 @@ fn buildable(aie: &AieTools) -> Vec<Buildable> {
     for (target, runtime, formats) in combinations {
         for format in formats {
             for level in [Level::Linalg, Level::Air, Level::Aie] {
-                let missing = aie.require(&aie.needed(level, *format)).err();
+                let missing = aie.require(&aie.needed(level, *format, true)).err();
                 let missing = missing.into_iter().flat_map(|missing| missing.missing);
                 let packer = aie
                     .packer(*format, false)
@@ -419,7 +419,7 @@ fn verdict(
     }
     let missing: Option<BuildError> = match target {
         Some(Target::Npu1 | Target::Npu2) => {
-            let needed = aie.needed(Level::Aie, Format::Xclbin);
+            let needed = aie.needed(Level::Aie, Format::Xclbin, true);
             aie.require(&needed).err().map(Into::into)
         }
         _ => session.llvm().err(),

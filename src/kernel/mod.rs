@@ -72,6 +72,8 @@ pub struct Module {
     pub defined: Vec<String>,
     /// Object files that the kernel is linked with, as written: sorted, each once.
     pub link_files: Vec<String>,
+    /// Those of them that only functions name which nothing calls.
+    pub unused_links: Vec<String>,
     /// ELFs that cores name as their code (`elf_file`), as written: sorted, each once.
     pub core_elfs: Vec<String>,
     /// The line of the first core whose code is in the MLIR.

@@ -19,10 +19,12 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
         level,
         lines: Lines { offset: 0, line: 1 },
         nested_until: 0,
+        mentions: None,
         module: Module {
             level,
             kernels: Vec::new(),
             link_files: survey.link_files,
+            unused_links: Vec::new(),
             core_elfs: survey.core_elfs,
             core_code: None,
             devices: Vec::new(),
@@ -39,6 +41,13 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
         let offset = tokens.get(at).start as usize;
         Position::of(tokens.text, offset).line
     });
+    // A file may have another user.
+    let uses = |files: &[String], name: &String| files.iter().filter(|it| *it == name).count();
+    let mut unused = std::mem::take(&mut module.unused_links);
+    let own = unused.clone();
+    unused.retain(|name| uses(&own, name) == uses(&module.link_files, name));
+    unused.dedup();
+    module.unused_links = unused;
     for files in [&mut module.link_files, &mut module.core_elfs] {
         files.sort_unstable();
         files.dedup();
@@ -143,6 +152,8 @@ pub(super) struct Scanner<'t, 's> {
     pub(super) lines: Lines,
     /// The end of the modules that were entered and are not the file's only one.
     nested_until: usize,
+    /// How often each symbol is mentioned, once somebody asked.
+    mentions: Option<HashMap<String, usize>>,
     module: Module,
 }
 
@@ -172,6 +183,9 @@ impl<'s> Scanner<'_, 's> {
                     let line = self.line(at);
                     let function = read_function(tokens, at, generic);
                     let end = function.end.max(at + 1);
+                    if function.body.is_none() {
+                        self.declared_links(&function, at..end);
+                    }
                     self.function(function, line);
                     end
                 }
@@ -298,12 +312,40 @@ impl<'s> Scanner<'_, 's> {
             let line = self.line(at);
             let function = read_function(tokens, at, generic);
             let next = function.end.max(at + 1);
+            if function.body.is_none() {
+                self.declared_links(&function, at..next);
+            }
             if sequence || is_sequence(tokens, &function) {
                 let symbol = function.symbol.clone();
                 let symbol = symbol.unwrap_or_else(|| "sequence".to_owned());
                 self.add(symbol, function, line, Some(device));
             }
             at = next;
+        }
+    }
+
+    /// The files of a function that nothing but its own declaration speaks of.
+    fn declared_links(&mut self, function: &Function<'s>, declaration: std::ops::Range<usize>) {
+        let tokens = self.tokens;
+        let keys = declaration.clone();
+        let keys = keys.filter(|at| links::link(tokens, *at) == Some(Link::Object));
+        let names: Vec<_> = keys.flat_map(|at| links::names(tokens, at)).collect();
+        let (Some(symbol), false) = (&function.symbol, names.is_empty()) else {
+            return;
+        };
+        let mentions = self.mentions.get_or_insert_with(|| {
+            let mut mentions: HashMap<String, usize> = HashMap::new();
+            let symbols = (0..tokens.len()).filter(|at| tokens.kind(*at) == Kind::Symbol);
+            for at in symbols {
+                *mentions.entry(header::symbol(tokens.text(at))).or_default() += 1;
+            }
+            mentions
+        });
+        let own = declaration.filter(|at| {
+            tokens.kind(*at) == Kind::Symbol && header::symbol(tokens.text(*at)) == *symbol
+        });
+        if mentions.get(symbol).copied().unwrap_or_default() == own.count() {
+            self.module.unused_links.extend(names);
         }
     }
 

@@ -101,6 +101,8 @@ pub(super) struct Files {
     pub(super) inputs: Vec<Input>,
     /// Where each is, in the same order.
     pub(super) paths: Vec<PathBuf>,
+    /// What is missing of them, and not missed by the tools.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Files {
@@ -164,7 +166,18 @@ pub(super) fn companions(
         ..CORE_ELF
     };
     let core_elfs = module.core_elfs.iter().map(|name| (&core_elf, name));
-    let named: Vec<_> = objects.chain(core_elfs).collect();
+    let mut named: Vec<_> = objects.chain(core_elfs).collect();
+    named.retain(|(_, name)| {
+        let path = directory.join(name);
+        let is_missed = !module.unused_links.contains(name) || fs::symlink_metadata(&path).is_ok();
+        if !is_missed {
+            files.warnings.push(format!(
+                "there is no {}, the link file of a function that nothing calls",
+                path.display()
+            ));
+        }
+        is_missed
+    });
     for (role, name) in &named {
         if name.starts_with('#') {
             return Err(FileError::Alias((*name).clone()).into());

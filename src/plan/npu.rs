@@ -227,7 +227,8 @@ impl Route {
             Runtime::Hsa => Some(self.packed(&compiled, request, ensure)?),
             _ => None,
         };
-        for warning in self.warnings(hsaco.as_ref()) {
+        let missing = self.companions.warnings.iter().cloned();
+        for warning in missing.chain(self.warnings(hsaco.as_ref())) {
             let kernel = request.kernel.display();
             observe(Event::Warning(format!("{kernel}: {warning}")));
         }

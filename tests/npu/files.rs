@@ -65,10 +65,59 @@ fn files_in_subdirectories_keep_their_names() {
     }
 }
 
+/// A kernel in which a function with a link file is declared, and called if `call` is its call.
+fn declared(kernel: &str, call: &str) -> String {
+    let declaration =
+        "  func.func private @add(memref<256xf32>) attributes {link_with = \"add.o\"}\n";
+    let (before, place) = ("  func.func @launched", "          linalg.add");
+    let text = kernel.replace(before, &format!("{declaration}{before}"));
+    let device = "    %shim = aie.tile(0, 0)\n";
+    let text = text.replace(device, &format!("{declaration}{device}"));
+    let body = "      %c0 = arith.constant 0 : index\n";
+    let text = text.replace(body, &format!("      {call}\n{body}"));
+    text.replace(place, &format!("          {call}\n{place}"))
+}
+
+/// The real aiecc does not mind, either: nothing links the file.
+#[test]
+fn a_link_file_of_a_function_that_nothing_calls_may_be_missing() {
+    for (kernel, call, target) in [
+        (
+            kernels::aie("npu2"),
+            "func.call @add(%am) : (memref<256xf32>) -> ()",
+            "",
+        ),
+        (
+            kernels::air(),
+            "func.call @add(%xl) : (memref<256xf32, 2 : i32>) -> ()",
+            " --target npu2",
+        ),
+    ] {
+        let scene = Scene::with_dialect(1);
+        scene.file("src/k.mlir", declared(&kernel, ""));
+        let told = scene.run(&format!("compile src/k.mlir{target}"));
+        assert_eq!(told.code(), 0, "{told:?}");
+        let warning = "warning: src/k.mlir: there is no src/add.o, the link file of a function that \
+                       nothing calls";
+        assert!(told.stderr().contains(warning), "{told:?}");
+        scene.file("src/k.mlir", declared(&kernel, call));
+        let words = ["src/k.mlir: the link file src/add.o: No such file"];
+        scene.refuses(&format!("src/k.mlir{target}"), 2, &words);
+        // It is an input wherever it is there.
+        scene.file("src/k.mlir", declared(&kernel, ""));
+        scene.file("src/add.o", "one");
+        let told = scene.run(&format!("compile src/k.mlir{target}"));
+        assert!(!told.stderr().contains("warning"), "{told:?}");
+    }
+}
+
 #[test]
 fn at_the_air_level_too() {
     let scene = Scene::new();
-    let text = kernels::air().replace("  func.func @launched", "  func.func private @add(memref<256xf32>) attributes {link_with = \"add.o\"}\n  func.func @launched");
+    let text = declared(
+        &kernels::air(),
+        "func.call @add(%xl) : (memref<256xf32, 2 : i32>) -> ()",
+    );
     scene.file("src/k.mlir", text);
     scene.refuses(
         "src/k.mlir --target npu2",

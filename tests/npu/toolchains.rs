@@ -51,6 +51,33 @@ fn a_toolchain_that_is_not_all_there() {
     }
 }
 
+/// The real aiecc does not look for Peano, either, where there is nothing to compile.
+#[test]
+fn a_design_without_code_needs_no_peano() {
+    let copy = kernels::module(&[kernels::copy_device("npu2", "copy", &[("run", 256)])]);
+    let empty = copy.replace(
+        "    aie.runtime_sequence",
+        "    %tile = aie.tile(0, 2)\n    %core = aie.core(%tile) { aie.end }\n    aie.runtime_sequence",
+    );
+    for dialect in [1, 2, 3] {
+        let scene = Scene::with_dialect(dialect);
+        for tool in ["opt", "llc", "clang", "ld.lld"] {
+            scene.tools.remove(tool).unwrap();
+        }
+        scene.file("copy.mlir", &copy);
+        scene.file("empty.mlir", &empty);
+        // Later ones were not tried with an empty core.
+        let last = if dialect == 1 { 2 } else { 1 };
+        for kernel in &["copy.mlir", "empty.mlir"][..last] {
+            for format in ["elf", "xclbin", "pdi"] {
+                scene.compile(&format!("{kernel} --format {format}"));
+            }
+        }
+        scene.file("code.mlir", kernels::aie("npu2"));
+        scene.refuses("code.mlir", 3, &["no usable peano found", "try: "]);
+    }
+}
+
 /// What was named is used or told, never passed over.
 #[test]
 fn an_installation_that_is_named_and_not_there() {

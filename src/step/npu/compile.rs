@@ -92,7 +92,8 @@ pub fn compile(request: &Request<'_>) -> Result<Compiled, Error> {
     check(request)?;
     let tools = request.tools;
     // What the step before runs is told with the rest, if it is missing.
-    tools.require(&tools.needed(request.module.level, request.format))?;
+    let has_code = cores::have_code(request.module);
+    tools.require(&tools.needed(request.module.level, request.format, has_code))?;
     let plan = Naming::of(request)?.outputs()?;
     let driver = match request.module.level {
         Level::Aie => ToolName::Aiecc,
@@ -483,9 +484,10 @@ fn xclbin_arguments(request: &Request<'_>) -> Vec<Argument> {
     arguments
 }
 
-fn peano(tools: &AieTools) -> Result<Argument, MissingTools> {
-    let directory = tools.peano.get()?.directory.clone();
-    Ok(Argument::Installation("--peano=", "peano", directory))
+/// Peano, unless there is none: then no core has code.
+fn peano(tools: &AieTools) -> Option<Argument> {
+    let directory = tools.peano.found.as_ref()?.directory.clone();
+    Some(Argument::Installation("--peano=", "peano", directory))
 }
 
 /// What aircc reads, and what it makes of it and reads again.
@@ -519,7 +521,7 @@ fn aircc(request: &Request<'_>) -> Result<Command, Error> {
         Format::Xclbin => &["-i", &insts, "-o", &configuration],
     };
     arguments.extend(names.iter().copied().map(Argument::from));
-    arguments.push(peano(request.tools)?);
+    arguments.extend(peano(request.tools));
     if options.bf16_emulation == Some(true) {
         arguments.push("--bf16-emulation".into());
     }
@@ -561,7 +563,7 @@ fn aiecc(request: &Request<'_>, aiecc: &Aiecc, plan: &Plan) -> Result<Command, E
         }
     }
     arguments.push(format!("--tmpdir={INTERMEDIATES}").into());
-    arguments.push(peano(request.tools)?);
+    arguments.extend(peano(request.tools));
     let requires = |option: &'static str, ours: &'static str| {
         if aiecc.accepts(option) {
             return Ok(());

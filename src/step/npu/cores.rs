@@ -5,7 +5,7 @@
 
 use super::compile::{Request, option};
 use super::{IN_INTERMEDIATES, Refusal};
-use crate::kernel::Level;
+use crate::kernel::{Level, Module};
 use crate::toolchain::{AieTools, Dialect};
 
 /// Where ELFs that cores name are looked for: the first dialect has aie-rt look in its directory for
@@ -16,6 +16,11 @@ pub fn core_elf_directory(tools: &AieTools) -> &'static str {
         Some(aiecc) if aiecc.dialect == Dialect::Generate => IN_INTERMEDIATES,
         _ => "",
     }
+}
+
+/// Whether there is code of cores to be compiled: above the AIE level there always is.
+pub(super) fn have_code(module: &Module) -> bool {
+    module.level != Level::Aie || module.core_code.is_some()
 }
 
 /// Options of aiecc that leave cores as they are.

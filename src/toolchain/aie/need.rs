@@ -69,15 +69,17 @@ pub enum Packer<'a> {
 }
 
 impl AieTools {
-    /// The tools that compile a kernel of this level to this format.
+    /// The tools that compile a kernel of this level to this format; `has_code` is whether cores have
+    /// code to be compiled.
     #[must_use]
-    pub fn needed(&self, level: Level, format: Format) -> Vec<ToolName> {
+    pub fn needed(&self, level: Level, format: Format, has_code: bool) -> Vec<ToolName> {
         let mut needed = match level {
             Level::Linalg => vec![ToolName::AirOpt, ToolName::Aircc],
             Level::Air => vec![ToolName::Aircc],
             Level::Aie => Vec::new(),
         };
-        needed.extend([ToolName::Aiecc, ToolName::Peano]);
+        needed.push(ToolName::Aiecc);
+        needed.extend(has_code.then_some(ToolName::Peano));
         needed.extend(self.packagers(format));
         needed
     }

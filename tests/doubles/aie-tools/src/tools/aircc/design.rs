@@ -80,8 +80,17 @@ impl Design {
             .map(|(name, _)| name.clone())
             .collect();
         let keys = ["link_with", "link_files"];
+        // A function that nothing calls is dropped with its objects.
+        let is_called = |op: &&crate::mlir::Operation<'_, '_>| {
+            let named = |i: &usize| {
+                module.kind(*i) == Kind::Symbol
+                    && Some(crate::mlir::symbol_name(module.text(*i))) == op.symbol()
+            };
+            op.name != "func.func" || (0..module.tokens().len()).filter(named).count() > 1
+        };
         let links = all
             .iter()
+            .filter(is_called)
             .flat_map(|op| keys.iter().flat_map(|key| op.strings(key)));
         let identity = format!(
             "{} {:?} {:?} {:?} {:?}",
