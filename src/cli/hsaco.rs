@@ -28,7 +28,8 @@ pub enum HsacoCommand {
         elf:PATH[:KERNARG_SIZE[:NUM_COLS]]\n\
         A path with a colon, or a kernel named elf or xclbin, needs the longer form: --kernel-name or\n\
         --kernel-elf begins a kernel, the other --kernel-* options fill it in. Kernels stand in the\n\
-        table in the order of the command line. KERNARG_SIZE is 16 bytes for each argument.\n\n\
+        table in the order of the command line. KERNARG_SIZE is 16 bytes for each argument. Kernels of a\n\
+        full ELF that are parts of others there (aiex.run) are left out: they can't be dispatched.\n\n\
         Examples:\n  \
         npu-build hsaco pack --hsaco out.hsaco --arch aie2p --kernel elf:aie.elf\n  \
         npu-build hsaco pack --hsaco out.hsaco --arch aie2 --kernel xclbin:add:add.xclbin:insts.bin:48\n  \

@@ -454,7 +454,7 @@ impl Started<'_> {
     /// The command line, behind those that make what it reads.
     fn shell(&self, step: &Step) -> String {
         let lines = self.before.iter().chain([&self.invocation]);
-        let lines = lines.map(|line| line.shell_with(|argument| step.place_of(argument)));
+        let lines = lines.map(|line| line.shell_with(|argument| step.shown(argument)));
         lines.collect::<Vec<_>>().join(" && ")
     }
 

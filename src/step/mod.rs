@@ -16,7 +16,7 @@ pub mod run;
 pub mod shim;
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -347,10 +347,22 @@ impl Output {
 }
 
 impl Step {
-    /// The file that the commands know as `name`, so that a command line can be tried again.
-    fn place_of(&self, name: &OsStr) -> Option<&Path> {
+    /// An argument that is or ends in a name that only the commands know, `--option=NAME`, with the
+    /// file that it stands for, so that a command line can be tried again.
+    fn shown(&self, argument: &OsStr) -> Option<OsString> {
+        let text = argument.to_str()?;
+        let (name, place) = std::iter::once(text)
+            .chain(text.rsplit_once('=').map(|(_, name)| name))
+            .find_map(|name| Some((name, self.place_of(name)?)))?;
+        let mut shown = OsString::from(text.strip_suffix(name)?);
+        shown.push(place);
+        Some(shown)
+    }
+
+    /// The file that the commands know as `name`.
+    fn place_of(&self, name: &str) -> Option<&Path> {
         let mut inputs = self.inputs.iter();
-        let input = inputs.find(|input| name == OsStr::new(&*input.name))?;
+        let input = inputs.find(|input| input.name == name)?;
         let origin = input.origin.as_ref().map(|origin| origin.path.as_path());
         origin.or_else(|| input.path().filter(|_| input.is_kept))
     }

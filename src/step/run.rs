@@ -44,14 +44,12 @@ impl Invocation {
         self.shell_with(|_| None)
     }
 
-    /// The same, with paths in the place of some arguments.
-    pub(super) fn shell_with<'a>(
-        &'a self,
-        place_of: impl Fn(&'a OsStr) -> Option<&'a Path>,
-    ) -> String {
+    /// The same, with something else in the place of some arguments.
+    pub(super) fn shell_with(&self, shown: impl Fn(&OsStr) -> Option<OsString>) -> String {
         let mut line = typed(&self.program.to_string_lossy());
         for argument in &self.arguments {
-            let argument = place_of(argument).map_or(argument.as_os_str(), Path::as_os_str);
+            let shown = shown(argument);
+            let argument = shown.as_deref().unwrap_or(argument);
             line.push(' ');
             line.push_str(&typed(&argument.to_string_lossy()));
         }

@@ -171,10 +171,8 @@ fn what_is_no_program_for_a_core() {
 #[test]
 fn an_elf_for_a_herd() {
     let scene = Scene::new();
-    let text = kernels::air().replace(
-        "outs(%out2 : memref<256xf32>)\n        }",
-        "outs(%out2 : memref<256xf32>)\n        } {elf_file = \"core.elf\"}",
-    );
+    let end = "memref.dealloc %outl : memref<256xf32, 2 : i32>\n        }";
+    let text = kernels::air().replace(end, &format!("{end} {{elf_file = \"core.elf\"}}"));
     scene.file("k.mlir", text);
     scene.file("core.elf", elf());
     let words = [

@@ -94,6 +94,10 @@ fn in_a_transform_script() {
         &[
             "k.mlir: air-opt failed",
             &format!("tiles/mine.mlir:{line}:"),
+            // What it reads is made by the command before it, and gone.
+            "/air-opt k.mlir '--pass-pipeline=",
+            "-o npu-build/out/resolved.mlir && ",
+            "/air-opt npu-build/out/resolved.mlir --air-transform=filename=tiles/mine.mlir",
         ],
     );
 }
