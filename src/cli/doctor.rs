@@ -248,10 +248,13 @@ fn packer(aie: &AieTools, terminal: &Terminal) -> Result<(), Failure> {
     struct Report {
         hsaco_packer: Option<String>,
     }
-    let packer = aie.packer(Format::Elf, false).ok().map(|packer| match packer {
-        Packer::Builtin => "builtin".to_owned(),
-        Packer::Program(tool) => text(&tool.path),
-    });
+    let packer = aie
+        .packer(Format::Elf, false)
+        .ok()
+        .map(|packer| match packer {
+            Packer::Builtin => "builtin".to_owned(),
+            Packer::Program(tool) => text(&tool.path),
+        });
     if terminal.json {
         return Ok(terminal.result_json(&Report {
             hsaco_packer: packer,
