@@ -177,6 +177,7 @@ impl Input {
         Self {
             name: name.into(),
             origin: Some(origin),
+            is_kept: false,
             digest: Digest::of(&text.text),
             content: Content::Text(text),
         }
