@@ -491,7 +491,7 @@ fn an_operation_that_no_pass_lowers_is_named() {
             &[
                 "left.mlir: mlir-translate failed with exit status 1; ",
                 &says,
-                "kernel.llvm.mlir:",
+                "in an intermediate file: ",
                 "full log: ",
             ],
         );

@@ -109,15 +109,15 @@ pub fn compile(request: &Request<'_>) -> Result<Step, UnsupportedArgument> {
         &request.signature.name,
         request.defined,
     );
-    if lowering.is_scheduled() {
+    if lowering.calls_functions {
         source = source.with_functions();
     }
     let call = call::generate(request.signature, request.types, &source.symbol)?;
     let origin = request.origin.clone();
     let mut inputs = vec![
-        match &source.text {
+        match source.text {
             Cow::Borrowed(_) => Input::text(SOURCE, origin),
-            Cow::Owned(changed) => Input::new(SOURCE, changed.as_bytes()).from_user(origin),
+            Cow::Owned(changed) => Input::new(SOURCE, changed).from_user(origin),
         },
         ENTRY.clone(),
         Input::new("call.inc", call.into_bytes()),

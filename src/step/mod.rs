@@ -146,7 +146,8 @@ pub struct Input {
 /// Where an input's bytes are.
 #[derive(Clone, Debug)]
 enum Content {
-    Bytes(Arc<[u8]>),
+    /// A vector, since a large text becomes one without being copied.
+    Bytes(Arc<Vec<u8>>),
     /// The user's text, which may be large: it is in memory once.
     Text(Arc<Canonical>),
     /// A file that is read only if the step has to be carried out.
@@ -159,13 +160,13 @@ enum Content {
 impl Input {
     /// An input of these bytes.
     #[must_use]
-    pub fn new(name: impl Into<Name>, bytes: impl Into<Arc<[u8]>>) -> Self {
-        let bytes = bytes.into();
+    pub fn new(name: impl Into<Name>, bytes: impl Into<Vec<u8>>) -> Self {
+        let bytes = Arc::new(bytes.into());
         Self {
             name: name.into(),
             origin: None,
             is_kept: false,
-            digest: Digest::of(&bytes),
+            digest: Digest::of(&*bytes),
             content: Content::Bytes(bytes),
         }
     }

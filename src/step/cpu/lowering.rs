@@ -18,6 +18,9 @@ pub struct Lowering {
     major: u32,
     /// The kernel has floats of 8 bits or fewer, which LLVM does not know.
     pub small_floats: bool,
+    /// The schedule may have the kernel call functions of `cpu_math.mlir`: in the place of exp, which
+    /// softmax is made of, and of clampf.
+    pub calls_functions: bool,
     /// Tensors are made of memory of which the kernel does not say that nothing else refers to it.
     unrestricted: bool,
 }
@@ -29,6 +32,8 @@ impl Lowering {
         Self {
             major,
             small_floats: major >= 22 && ["f8E", "f6E", "f4E"].iter().any(|t| text.contains(t)),
+            calls_functions: major == SCHEDULED
+                && ["exp", "softmax", "clampf"].iter().any(|word| text.contains(word)),
             unrestricted: has_unrestricted(text),
         }
     }
