@@ -151,10 +151,7 @@ enum Content {
     /// The user's text, which may be large: it is in memory once.
     Text(Arc<Canonical>),
     /// A file that is read only if the step has to be carried out.
-    File {
-        path: PathBuf,
-        size: u64,
-    },
+    File { path: PathBuf, size: u64 },
 }
 
 impl Input {

@@ -33,7 +33,9 @@ impl Lowering {
             major,
             small_floats: major >= 22 && ["f8E", "f6E", "f4E"].iter().any(|t| text.contains(t)),
             calls_functions: major == SCHEDULED
-                && ["exp", "softmax", "clampf"].iter().any(|word| text.contains(word)),
+                && ["exp", "softmax", "clampf"]
+                    .iter()
+                    .any(|word| text.contains(word)),
             unrestricted: has_unrestricted(text),
         }
     }
