@@ -23,7 +23,7 @@ pub struct Insts {
     pub operations: u32,
 }
 
-/// The firmware adds [`APERTURE`] to the addresses of so many buffers. Later ones are as the host
+/// The firmware adds `APERTURE` to the addresses of so many buffers. Later ones are as the host
 /// gives them, so that the instructions have to add it: `kNumFirmwareTranslatedArgs` and
 /// `kDDRAIEAddrOffset` in mlir-aie's `AIETargetNPU.cpp`.
 pub const TRANSLATED: u32 = 5;

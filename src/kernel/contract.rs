@@ -28,7 +28,7 @@ pub enum ContractError {
         mlir_type: String,
     },
     /// Another number of dimensions.
-    #[error("argument '{name}' ({mlir_type}) has {expected} dimensions, and its extent {found}")]
+    #[error("argument '{name}' ({mlir_type}) has {}, and its extent {found}{}", dimensions(*.expected), example(.name, *.expected))]
     Rank {
         /// The argument.
         name: String,
@@ -38,6 +38,20 @@ pub enum ContractError {
         expected: usize,
         /// How many were given.
         found: usize,
+    },
+    /// A number that the type contradicts.
+    #[error(
+        "argument '{name}' ({mlir_type}) has {expected} elements by its type, and by its extent {found}"
+    )]
+    Static {
+        /// The argument.
+        name: String,
+        /// Its type as written.
+        mlir_type: String,
+        /// The dimension by its type.
+        expected: u64,
+        /// What was given.
+        found: u64,
     },
     /// A scalar that counts nothing.
     #[error("'{name}' can't be a size: it is a scalar of type {mlir_type}, not an integer")]
@@ -50,6 +64,9 @@ pub enum ContractError {
     /// A grid's size for a kernel without a grid.
     #[error("'{0}' has no meaning for a kernel without a grid")]
     NoGrid(String),
+    /// A grid's size that it does not have.
+    #[error("'{0}' is no size of a grid: write grid.x, grid.y or grid.z")]
+    Axis(String),
     /// A name in a product that has no value.
     #[error("'{name}' is no integer scalar of the kernel, so that nothing can be multiplied by it{}", nearest::hint(.nearest.as_deref()))]
     NoValue {
@@ -107,11 +124,10 @@ pub fn split(text: &str) -> Result<Vec<(String, String)>, String> {
 
 impl Kernel {
     /// Declares how many elements the kernel needs, by the names of its arguments, in place of
-    /// what was proven. The last word on an argument counts.
+    /// all that was proven. The last word on an argument counts.
     ///
     /// # Errors
-    /// What does not fit the kernel. If nothing was proven, memory of a dynamic size has to be
-    /// named.
+    /// What does not fit the kernel, and memory of a dynamic size that is not named.
     pub fn set_extents(
         &mut self,
         extents: &[(String, String)],
@@ -123,6 +139,9 @@ impl Kernel {
             parsed.push((at, extents.map_err(|error| self.contract(error))?));
         }
         let parameters = self.signature.parameters.to_mut();
+        for parameter in parameters.iter_mut() {
+            parameter.extents = Cow::default();
+        }
         for (at, extents) in parsed {
             if let Some(parameter) = parameters.get_mut(at) {
                 parameter.extents = Cow::Owned(extents);
@@ -197,9 +216,6 @@ fn check(signature: &Signature) -> Result<(), ContractError> {
             nearest: signature.nearest_scalar(name),
         });
     }
-    if signature.bounds == Bounds::Proven {
-        return Ok(());
-    }
     let is_open = |parameter: &&Parameter| match &parameter.kind {
         Kind::Scalar(_) => false,
         Kind::Memory {
@@ -252,9 +268,29 @@ impl Extents for Signature {
                 found: list.len(),
             });
         }
-        list.into_iter()
-            .map(|text| self.parse_extent(text))
-            .collect()
+        let extents = list.into_iter().map(|text| self.parse_extent(text));
+        let extents: Vec<_> = extents.collect::<Result<_, _>>()?;
+        let dims = match &parameter.kind {
+            Kind::Memory {
+                shape: Shape::Ranked(dims),
+                ..
+            } => dims.iter().zip(&extents),
+            _ => return Ok(extents),
+        };
+        for pair in dims {
+            match pair {
+                (Some(expected), Extent::Exactly(found)) if expected != found => {
+                    return Err(ContractError::Static {
+                        name: name(),
+                        mlir_type: mlir_type(),
+                        expected: *expected,
+                        found: *found,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Ok(extents)
     }
 
     fn parse_extent(&self, text: &str) -> Result<Extent, ContractError> {
@@ -299,6 +335,9 @@ impl Extents for Signature {
                 false => Err(ContractError::NoGrid(word.to_owned())),
             };
         }
+        if word.starts_with("grid.") {
+            return Err(ContractError::Axis(word.to_owned()));
+        }
         let mut parameters = self.parameters.iter();
         let Some(at) = parameters.position(|it| it.name == plain(word)) else {
             return Ok(None);
@@ -316,7 +355,8 @@ impl Extents for Signature {
 
     fn nearest_scalar(&self, name: &str) -> Option<String> {
         let scalars = self.parameters.iter();
-        let scalars = scalars.filter(|it| matches!(it.kind, Kind::Scalar(_)));
+        let counts = |kind: &Kind| matches!(kind, Kind::Scalar(element) if is_integer(element));
+        let scalars = scalars.filter(|it| counts(&it.kind));
         nearest::of(name, scalars.map(|it| &*it.name))
     }
 }
@@ -324,10 +364,25 @@ impl Extents for Signature {
 /// Digits, or a name as MLIR has it, with or without its `%`.
 fn is_word(word: &str) -> bool {
     let name = plain(word);
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'$' | b'.' | b'-'))
+    let is_number = name.bytes().all(|c| c.is_ascii_digit());
+    let goes_on = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'$' | b'.' | b'-');
+    let starts = |c: char| c != '-' && !c.is_ascii_digit();
+    !name.is_empty() && (is_number || name.starts_with(starts) && name.bytes().all(goes_on))
+}
+
+fn dimensions(count: usize) -> String {
+    match count {
+        1 => "1 dimension".to_owned(),
+        _ => format!("{count} dimensions"),
+    }
+}
+
+/// How an extent of several dimensions is written.
+fn example(name: &str, rank: usize) -> String {
+    match rank {
+        0 | 1 => String::new(),
+        _ => format!("; write {name}=[{}]", vec!["_"; rank].join(", ")),
+    }
 }
 
 fn plain(word: &str) -> &str {

@@ -3,6 +3,8 @@
 //! operands' extents, so all of them have to be known: nothing but their static types keeps a
 //! dynamic one from being shorter than the destination.
 
+use std::collections::HashMap;
+
 use super::effects::Context;
 use super::header::{self, Generic};
 use super::tokens::{Kind, Tokens};
@@ -193,15 +195,15 @@ pub(super) fn writes_all(context: &Context<'_, '_>, name: &str, range: (usize, u
 
 /// The inside of the last `affine_map<…>` of `indexing_maps`: the output's.
 fn last_map<'s>(context: &Context<'_, 's>, range: (usize, usize)) -> Option<&'s str> {
-    maps(context, range)?.pop()
+    maps(context.tokens, context.aliases, range)?.pop()
 }
 
 /// The inside of each `affine_map<…>` of `indexing_maps`.
 pub(super) fn maps<'s>(
-    context: &Context<'_, 's>,
+    tokens: &Tokens<'s>,
+    aliases: &HashMap<&'s str, usize>,
     (start, end): (usize, usize),
 ) -> Option<Vec<&'s str>> {
-    let tokens = context.tokens;
     // Attributes nest, and another one may hold a word of this name.
     let mut keys = (start..end).filter(|i| tokens.is_word(*i, "indexing_maps"));
     let key = keys.next()?;
@@ -217,7 +219,7 @@ pub(super) fn maps<'s>(
         if !tokens.is(at, b',') {
             let mut map = at;
             if tokens.kind(map) == Kind::Hash {
-                map = *context.aliases.get(tokens.text(map))?;
+                map = *aliases.get(tokens.text(map))?;
             }
             let text = tokens.span(map, header::after_type(tokens, map));
             maps.push(text.strip_prefix("affine_map<")?.strip_suffix('>')?);

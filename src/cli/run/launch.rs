@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use npu_build::plan::Session;
 use npu_build::tensor::Layout;
 use npu_runtime::{
-    Arg, Artifact, Chain, Device, Direction, ElementType, Error, Grid, Kernel, Kind, Runtime,
+    Arg, Artifact, Bounds, Chain, Device, Direction, ElementType, Error, Grid, Kernel, Kind,
+    Runtime,
 };
 use npu_runtime::{Element, Parameter};
 
@@ -76,6 +77,13 @@ pub fn load(
     };
     let (kernel, load) = timed(|| build.load(&device, built));
     let kernel = kernel.map_err(failure)?;
+    if kernel.signature().bounds == Bounds::Unchecked {
+        terminal.warning(&format!(
+            "nothing proves that '{}' stays within its arguments, and memory that is too small for it is not noticed; \
+             say how many elements each of them needs, as in --extent x=n,y=n",
+            kernel.signature().name
+        ));
+    }
     session.interrupt().release();
     if session.interrupt().is_raised() {
         return Err(Failure::Printed(INTERRUPTED));

@@ -73,7 +73,7 @@ fn what_does_not_fit_is_refused() {
         (
             VECADD,
             "x=[n,n],y=n,out=n",
-            "1 dimensions, and its extent 2",
+            "has 1 dimension, and its extent 2",
         ),
         (VECADD, "x=n+1,y=n,out=n", "'n+1' is no extent"),
         (VECADD, "x=,y=n,out=n", "'' is no extent"),
@@ -81,7 +81,25 @@ fn what_does_not_fit_is_refused() {
         (VECADD, "x=99999999999999999999,y=n,out=n", "is no extent"),
         (VECADD, "x", "write it as NAME=SIZE"),
         (MATMUL, "x=[n,grid.x],y=[_,4]", "'grid.x' has no meaning"),
-        (MATMUL, "x=n,y=[_,4]", "2 dimensions, and its extent 1"),
+        (
+            MATMUL,
+            "x=n,y=[_,4]",
+            "has 2 dimensions, and its extent 1; write x=[_, _]",
+        ),
+        (
+            MATMUL,
+            "x=[n,_],y=[_,5]",
+            "has 4 elements by its type, and by its extent 5",
+        ),
+        (VECADD, "x=3n,y=n,out=n", "'3n' is no extent"),
+        (VECADD, "x=-n,y=n,out=n", "'-n' is no extent"),
+        (
+            VECADD,
+            "x=grid.w,y=n,out=n",
+            "'grid.w' is no size of a grid",
+        ),
+        // A float is no size, however near its name.
+        (VECADD, "x=t,y=n,out=n", "would be checked; write _"),
     ] {
         let error = with(text, contract).unwrap_err();
         assert!(error.contains(words), "no '{words}' in: {error}");
@@ -89,7 +107,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn what_is_proven_stays_unless_something_else_is_declared() {
+fn what_is_declared_replaces_all_that_is_proven() {
     let text = "func.func @k(%x: memref<?xf32>, %y: memref<?xf32>) {\n\
         memref.copy %x, %y : memref<?xf32> to memref<?xf32>\nreturn }";
     let module = Module::scan(text.as_bytes()).unwrap();
@@ -98,7 +116,7 @@ fn what_is_proven_stays_unless_something_else_is_declared() {
     kernel
         .set_extents(&split("x=64").unwrap())
         .map_err(|error| error.to_string())
-        .expect_err("the one that it was compared with is gone");
+        .expect_err("nothing is said of the other one");
     let mut kernel = module.select(None).unwrap()[0].clone();
     kernel.set_extents(&split("x=64,y=64").unwrap()).unwrap();
     let extents: Vec<_> = kernel

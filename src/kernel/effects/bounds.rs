@@ -2,20 +2,23 @@
 //!
 //! Every size is a number or a symbol, one for each dynamic dimension of an argument. Structured
 //! operations, copies and loops to a dimension's size make symbols equal, which a launch then
-//! checks; an index has to be a number, or count up to a size. Any operation that is not known
-//! here ends the proof, and so does the generic form.
+//! checks; an index has to be a number, or count up to a size. Each operation is read token by
+//! token as its dialect's document has it, and whatever is not, ends the proof: an operation that
+//! is not known here, the generic form, an attribute in an unexpected place.
 
 use std::collections::HashMap;
 
 use npu_runtime::Extent;
 
+use self::reader::Reader;
 use self::sizes::{Int, Size, Sizes};
-use super::{Context, Walk};
+use super::Context;
 use crate::kernel::tokens::Kind;
 use crate::kernel::types::{self, Layout, Type};
-use crate::kernel::{aie, header};
 
 mod indices;
+mod memory;
+mod reader;
 mod sizes;
 mod structured;
 
@@ -23,36 +26,39 @@ mod structured;
 /// the body stays within them; `None` if that is not proven.
 pub(in crate::kernel) fn extents<'s>(
     context: &Context<'_, 's>,
-    body: (usize, usize),
+    (at, end): (usize, usize),
     arguments: &[(&'s str, &Type)],
 ) -> Option<Vec<Vec<Extent>>> {
     let mut proof = Proof {
-        walk: Walk::new(context, body),
+        reader: Reader {
+            tokens: context.tokens,
+            aliases: context.aliases,
+            at,
+        },
+        end,
+        frames: vec![Frame::default()],
         values: HashMap::new(),
         sizes: Sizes::default(),
     };
+    let mut shapes = Vec::new();
     for (name, of_type) in arguments {
-        let value = match of_type {
-            Type::Scalar(_) => Value::Unknown,
+        let shape: Vec<Size> = match of_type {
+            Type::Scalar(_) => Vec::new(),
             Type::Ranked {
                 shape,
                 layout: Layout::Identity,
                 ..
-            } => Value::Shape(shape.iter().map(|dim| proof.sizes.size(*dim)).collect()),
+            } => shape.iter().map(|dim| proof.sizes.size(*dim)).collect(),
             Type::Ranked { .. } | Type::Unranked { .. } => return None,
         };
-        proof.values.insert(name, value);
+        if !matches!(of_type, Type::Scalar(_)) {
+            proof.values.insert(name, Value::Shape(shape.clone()));
+        }
+        shapes.push(shape);
     }
-    let shapes: Vec<_> = arguments
-        .iter()
-        .map(|(name, _)| proof.values.get(name).cloned())
-        .collect();
     proof.run()?;
     let mut names = HashMap::new();
-    let extents = arguments.iter().zip(shapes).map(|((name, _), value)| {
-        let Some(Value::Shape(shape)) = value else {
-            return Vec::new();
-        };
+    let extents = arguments.iter().zip(shapes).map(|((name, _), shape)| {
         let several = shape.len() > 1;
         let extent = |(dim, size): (usize, &Size)| {
             let name = || match several {
@@ -61,242 +67,293 @@ pub(in crate::kernel) fn extents<'s>(
             };
             proof.sizes.extent(*size, &mut names, name)
         };
-        shape.iter().enumerate().map(extent).collect()
-    });
-    let mut extents: Vec<Vec<Extent>> = extents.collect();
-    for list in &mut extents {
-        if list.iter().all(|extent| *extent == Extent::Any) {
-            list.clear();
+        let list: Vec<_> = shape.iter().enumerate().map(extent).collect();
+        match list.iter().all(|extent| *extent == Extent::Any) {
+            true => Vec::new(),
+            false => list,
         }
-    }
-    Some(extents)
+    });
+    Some(extents.collect())
 }
 
-/// What is known of a value.
+/// What is known of a value; nothing of one that has none.
 #[derive(Clone)]
 enum Value {
     /// A number.
     Int(Int),
-    /// Memory or a tensor, with its dimensions.
+    /// Contiguous memory or a tensor, with its dimensions.
     Shape(Vec<Size>),
-    Unknown,
+}
+
+/// An operation whose region is being read, with what is known when that ends.
+#[derive(Default)]
+struct Frame<'s> {
+    results: Results<'s>,
+    /// What is known of its results, in order.
+    values: Vec<Option<Value>>,
+    /// Whether `else` may follow.
+    is_if: bool,
+    /// Whether `-> type` may follow.
+    is_structured: bool,
+    /// The memory that was allocated in it and is not freed yet.
+    allocated: Vec<&'s str>,
+    /// Whether any was freed: nothing that uses memory may follow.
+    freed: bool,
+}
+
+/// The names on the left of an operation.
+#[derive(Default)]
+struct Results<'s> {
+    names: Vec<&'s str>,
+    /// Whether a name stands for several, as `%r:2`.
+    packed: bool,
 }
 
 struct Proof<'c, 's> {
-    /// Where the next operation starts.
-    walk: Walk<'c, 's>,
-    /// By name: a name that is used again has been defined again before.
+    reader: Reader<'c, 's>,
+    /// The token after the body.
+    end: usize,
+    /// The body's own, and those around the place.
+    frames: Vec<Frame<'s>>,
+    /// By name. One that two regions use is given anew in the second before anything reads it.
     values: HashMap<&'s str, Value>,
     sizes: Sizes,
 }
 
 impl<'s> Proof<'_, 's> {
     fn run(&mut self) -> Option<()> {
-        while self.walk.at < self.walk.end {
-            let (at, tokens) = (self.walk.at, self.walk.context.tokens);
-            match tokens.kind(at) {
-                Kind::Punct(b'{') if self.walk.is_dictionary(at) => self.walk.at = tokens.after(at),
-                Kind::Punct(b'{' | b'}') => self.walk.at += 1,
-                Kind::Word if tokens.text(at) == "else" => self.walk.at += 1,
-                Kind::Word if tokens.after_location(at) > at => {
-                    self.walk.at = tokens.after_location(at);
-                }
+        while self.reader.at < self.end {
+            let at = self.reader.at;
+            match self.reader.tokens.kind(at) {
+                Kind::Punct(b'}') => self.end_of_region()?,
+                Kind::Block => self.block()?,
                 _ => self.operation()?,
             }
         }
-        Some(())
+        (self.reader.at == self.end && self.frames.len() == 1).then_some(())
     }
 
-    /// Reads the operation at the walk's place, and goes on behind it or in its region.
+    /// `^bb0(%a: f32, %b: f32):`. What jumps to another one ends the proof.
+    fn block(&mut self) -> Option<()> {
+        self.reader.at += 1;
+        if self.reader.tokens.is(self.reader.at, b'(') {
+            self.unknown_arguments()?;
+        }
+        self.reader.punct(b':')
+    }
+
+    /// `(%a: f32, %b: f32)`: numbers of which nothing is known.
+    fn unknown_arguments(&mut self) -> Option<()> {
+        self.reader.punct(b'(')?;
+        loop {
+            let name = self.reader.value()?;
+            self.values.remove(name);
+            self.reader.punct(b':')?;
+            self.reader.of_type()?;
+            self.location();
+            if self.reader.eat(b')') {
+                return Some(());
+            }
+            self.reader.punct(b',')?;
+        }
+    }
+
+    fn location(&mut self) {
+        self.reader.at = self.reader.tokens.after_location(self.reader.at);
+    }
+
+    fn end_of_region(&mut self) -> Option<()> {
+        self.reader.punct(b'}')?;
+        let mut frame = self.frames.pop()?;
+        if frame.is_if && self.reader.eat_word("else") {
+            self.reader.punct(b'{')?;
+            (frame.is_if, frame.freed) = (false, false);
+            frame.allocated.clear();
+            self.frames.push(frame);
+            return Some(());
+        }
+        self.reader.attributes();
+        if frame.is_structured && self.reader.arrow().is_some() {
+            self.reader.types()?;
+        }
+        self.location();
+        self.define(&frame.results, frame.values);
+        // The body's own is never popped.
+        (!self.frames.is_empty()).then_some(())
+    }
+
+    /// Reads an operation up to its first region, or with all that it has.
     fn operation(&mut self) -> Option<()> {
-        let tokens = self.walk.context.tokens;
-        let start = self.walk.at;
-        let at = self.walk.after_results(start);
-        let results: Vec<&'s str> = (start..at)
-            .filter(|i| tokens.kind(*i) == Kind::Value)
-            .map(|i| tokens.value_name(i))
-            .collect();
-        let (name, generic) = aie::operation(tokens, at)?;
-        if generic {
+        let results = self.results()?;
+        let name = self.reader.any_word()?;
+        let ends = matches!(
+            name,
+            "return" | "func.return" | "scf.yield" | "affine.yield" | "memref.dealloc"
+        );
+        if self.frames.last()?.freed && !ends {
             return None;
         }
-        for result in &results {
-            self.values.insert(result, Value::Unknown);
-        }
-        let end = self.walk.operation_end(at);
-        self.walk.at = end;
-        let range = (at, end);
         let value = match name {
-            "return" | "func.return" | "scf.yield" | "affine.yield" | "memref.dealloc" => None,
-            "arith.constant" => Some(self.constant(range)),
-            "memref.dim" | "tensor.dim" => Some(self.dimension(range)?),
-            "memref.alloc" | "memref.alloca" | "tensor.empty" | "bufferization.alloc_tensor" => {
-                Some(self.allocation(range)?)
+            "return" | "func.return" | "scf.yield" | "affine.yield" | "linalg.yield" => {
+                self.values_that_leave()?;
+                None
             }
-            "memref.cast" | "tensor.cast" => Some(self.cast(range)?),
-            "bufferization.to_tensor" => Some(self.operand(range, 0)?),
-            "memref.copy" | "bufferization.materialize_in_destination" => {
-                let (from, to) = (self.operand(range, 0)?, self.operand(range, 1)?);
-                self.same(&from, &to)?;
-                Some(to)
+            "memref.dealloc" => {
+                self.free()?;
+                None
             }
+            "memref.alloc" => {
+                let value = self.allocation()?;
+                let [name] = results.names.as_slice() else {
+                    return None;
+                };
+                self.frames.last_mut()?.allocated.push(name);
+                Some(value)
+            }
+            "tensor.empty" | "bufferization.alloc_tensor" => Some(self.allocation()?),
+            "memref.dim" | "tensor.dim" => self.dimension()?,
+            "memref.cast" | "tensor.cast" => Some(self.cast()?),
+            "bufferization.to_tensor" => Some(self.to_tensor()?),
+            "memref.copy" => {
+                self.copy()?;
+                None
+            }
+            "bufferization.materialize_in_destination" => Some(self.materialize()?),
             "memref.load" | "affine.load" => {
-                self.access(range, 0)?;
+                self.access()?;
                 None
             }
             "memref.store" | "affine.store" => {
-                self.access(range, 1)?;
+                self.reader.value()?;
+                self.reader.punct(b',')?;
+                self.access()?;
                 None
             }
-            "scf.for" | "affine.for" => return self.counted_loop(range, &results),
-            "scf.if" => return self.region(range, &results),
-            _ => match name.split_once('.') {
-                Some(("linalg", _)) => return self.structured(name, range, &results),
-                Some(("arith" | "math" | "index" | "complex" | "ub", _)) => {
-                    Some(self.arithmetic(name, range)?)
-                }
+            "arith.constant" => self.constant()?,
+            "linalg.index" => {
+                self.reader.number()?;
+                self.reader.colon_types()?;
+                None
+            }
+            "scf.for" | "affine.for" => return self.counted_loop(name, results),
+            "scf.if" => return self.branch(results),
+            _ => match name.split_once('.')?.0 {
+                "linalg" => return self.structured(name, results),
+                "arith" | "math" | "complex" => self.arithmetic(name)?,
                 _ => return None,
             },
         };
-        if let (Some(value), [result]) = (value, results.as_slice()) {
-            self.values.insert(result, value);
-        }
+        self.location();
+        self.define(&results, vec![value]);
         Some(())
     }
 
-    /// What is known of the value at a token.
-    fn value(&self, at: usize) -> Value {
-        let name = self.walk.context.tokens.value_name(at);
-        self.values.get(name).cloned().unwrap_or(Value::Unknown)
-    }
-
-    /// The `position`th operand, which has to be memory or a tensor.
-    fn operand(&self, range: (usize, usize), position: usize) -> Option<Value> {
-        let at = self.operands(range).nth(position)?;
-        match self.value(at) {
-            shape @ Value::Shape(_) => Some(shape),
-            _ => None,
+    /// `%a, %b:2 =`, or nothing.
+    fn results(&mut self) -> Option<Results<'s>> {
+        let mut results = Results::default();
+        if self.reader.tokens.kind(self.reader.at) != Kind::Value {
+            return Some(results);
         }
-    }
-
-    /// The tokens of an operation that are values.
-    fn operands(&self, (at, end): (usize, usize)) -> impl Iterator<Item = usize> + use<'_, 's> {
-        (at + 1..end).filter(|i| self.walk.context.tokens.kind(*i) == Kind::Value)
-    }
-
-    /// Two values of one shape.
-    fn same(&mut self, a: &Value, b: &Value) -> Option<()> {
-        let (Value::Shape(a), Value::Shape(b)) = (a, b) else {
-            return None;
-        };
-        if a.len() != b.len() {
-            return None;
-        }
-        let mut pairs = a.iter().zip(b);
-        pairs.try_for_each(|(a, b)| self.sizes.equate(*a, *b))
-    }
-
-    fn dimension(&self, range: (usize, usize)) -> Option<Value> {
-        let (of, position) = (self.operand(range, 0)?, self.operands(range).nth(1)?);
-        let (Value::Shape(shape), Value::Int(position)) = (of, self.value(position)) else {
-            return Some(Value::Unknown);
-        };
-        let size = position.number().and_then(|at| usize::try_from(at).ok());
-        let size = size.and_then(|at| shape.get(at).copied());
-        Some(size.map_or(Value::Unknown, |size| Value::Int(Int::of_size(size))))
-    }
-
-    /// New memory, or a new tensor: its dynamic sizes stand in parentheses.
-    fn allocation(&self, range: (usize, usize)) -> Option<Value> {
-        let tokens = self.walk.context.tokens;
-        let open = range.0 + 1;
-        if !tokens.is(open, b'(') {
-            return None;
-        }
-        let mut given = self.operands((open, tokens.close(open)));
-        let mut sizes = Vec::new();
-        for dim in self.last_type(range)? {
-            sizes.push(match dim {
-                Some(size) => Size::Known(size),
-                None => match self.value(given.next()?) {
-                    Value::Int(size) => size.size()?,
-                    _ => return None,
-                },
-            });
-        }
-        Some(Value::Shape(sizes))
-    }
-
-    /// A cast that makes a dimension static says that it has that size.
-    fn cast(&mut self, range: (usize, usize)) -> Option<Value> {
-        let Value::Shape(shape) = self.operand(range, 0)? else {
-            return None;
-        };
-        let wanted = self.last_type(range)?;
-        if wanted.len() != shape.len() {
-            return None;
-        }
-        for (size, wanted) in shape.iter().zip(wanted) {
-            if let Some(wanted) = wanted {
-                self.sizes.equate(*size, Size::Known(wanted))?;
+        loop {
+            results.names.push(self.reader.value()?);
+            if self.reader.eat(b':') {
+                self.reader.number()?;
+                results.packed = true;
             }
+            if self.reader.eat(b'=') {
+                return Some(results);
+            }
+            self.reader.punct(b',')?;
         }
-        Some(Value::Shape(shape))
     }
 
-    /// The dimensions of the last type of an operation, if it is contiguous memory or a tensor.
-    fn last_type(&self, (at, end): (usize, usize)) -> Option<Vec<Option<u64>>> {
-        let tokens = self.walk.context.tokens;
-        let is_type =
-            |i: &usize| matches!(tokens.text(*i), "memref" | "tensor") && tokens.is(i + 1, b'<');
-        let start = (at + 1..end).rev().find(is_type)?;
-        shape_of(tokens.span(start, header::after_type(tokens, start)))
+    /// Gives names what is known of their values.
+    fn define(&mut self, results: &Results<'s>, values: Vec<Option<Value>>) {
+        let one_each = !results.packed && results.names.len() == values.len();
+        let mut values = values.into_iter();
+        for name in &results.names {
+            match values.next().flatten().filter(|_| one_each) {
+                Some(value) => self.values.insert(name, value),
+                None => self.values.remove(name),
+            };
+        }
     }
 
-    /// Goes on in the region of `scf.if`, whose results are known by their types.
-    fn region(&mut self, range: (usize, usize), results: &[&'s str]) -> Option<()> {
-        let tokens = self.walk.context.tokens;
-        let open = self.first_brace(range)?;
-        let arrow = (range.0..open).find(|i| tokens.kind(*i) == Kind::Arrow);
-        self.by_types((arrow.map_or(open, |arrow| arrow + 1), open), results);
-        self.walk.at = open + 1;
+    /// What is known of the number that is next: a value, or digits.
+    fn term(&mut self) -> Option<Int> {
+        if let Some(number) = self.reader.number() {
+            let number = number.parse().ok();
+            return Some(Int::range(number, number));
+        }
+        let name = self.reader.value()?;
+        Some(match self.values.get(name) {
+            Some(Value::Int(number)) => *number,
+            Some(Value::Shape(_)) | None => Int::Unknown,
+        })
+    }
+
+    /// The memory or tensor that is next.
+    fn shape(&mut self) -> Option<Vec<Size>> {
+        let name = self.reader.value()?;
+        match self.values.get(name) {
+            Some(Value::Shape(shape)) => Some(shape.clone()),
+            Some(Value::Int(_)) | None => None,
+        }
+    }
+
+    /// `%a, %b : type, type`, or nothing.
+    fn values_that_leave(&mut self) -> Option<()> {
+        self.reader.attributes();
+        if self.reader.tokens.kind(self.reader.at) != Kind::Value {
+            return Some(());
+        }
+        if self.frames.last()?.freed {
+            return None;
+        }
+        self.reader.value()?;
+        while self.reader.eat(b',') {
+            self.reader.value()?;
+        }
+        self.reader.colon_types()?;
         Some(())
     }
 
-    /// Gives names the shapes of a list of types where those are static.
-    fn by_types(&mut self, (mut at, end): (usize, usize), names: &[&'s str]) {
-        let tokens = self.walk.context.tokens;
-        at += usize::from(tokens.is(at, b'('));
-        for name in names {
-            let next = header::after_type(tokens, at).min(end);
-            let shape = shape_of(tokens.span(at, next)).and_then(|shape| {
-                let known = shape.into_iter().map(|dim| dim.map(Size::Known));
-                known.collect::<Option<Vec<_>>>()
-            });
-            self.values
-                .insert(name, shape.map_or(Value::Unknown, Value::Shape));
-            at = next + usize::from(tokens.is(next, b','));
-        }
+    /// `scf.if %c -> (types) {`.
+    fn branch(&mut self, results: Results<'s>) -> Option<()> {
+        self.reader.value()?;
+        let values = self.results_by_type()?;
+        self.reader.punct(b'{')?;
+        self.frames.push(Frame {
+            results,
+            values,
+            is_if: true,
+            ..Frame::default()
+        });
+        Some(())
     }
 
-    /// The brace that opens an operation's first region.
-    fn first_brace(&self, (at, end): (usize, usize)) -> Option<usize> {
-        let tokens = self.walk.context.tokens;
-        let mut at = at + 1;
-        while at < end {
-            if tokens.is(at, b'{') && !self.walk.is_dictionary(at) {
-                return Some(at);
-            }
-            at = tokens.after(at);
+    /// What `-> (types)` says of results: the shapes that are static. Nothing, if it is not next.
+    fn results_by_type(&mut self) -> Option<Vec<Option<Value>>> {
+        if self.reader.arrow().is_none() {
+            return Some(Vec::new());
         }
-        None
+        let types = self.reader.types()?;
+        Some(types.into_iter().map(static_value).collect())
     }
+}
+
+/// What a type alone says of its value.
+fn static_value(of_type: &str) -> Option<Value> {
+    let shape = shape_of(of_type)?.into_iter();
+    let shape: Option<Vec<_>> = shape.map(|dim| dim.map(Size::Known)).collect();
+    shape.map(Value::Shape)
 }
 
 /// The dimensions of `memref<…>`, if it is contiguous, or of `tensor<…>`.
 fn shape_of(text: &str) -> Option<Vec<Option<u64>>> {
     if let Some(inside) = text.strip_prefix("tensor<") {
-        return types::dimensions(inside.strip_suffix('>')?).map(|(shape, _)| shape);
+        let (shape, element) = types::dimensions(inside.strip_suffix('>')?)?;
+        return (!element.starts_with('*')).then_some(shape);
     }
     match types::parse(text)? {
         Type::Ranked {

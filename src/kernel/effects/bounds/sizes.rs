@@ -65,13 +65,16 @@ impl Int {
         }
     }
 
-    /// What a loop from `self` up to `end` counts.
-    pub(super) fn up_to(self, end: Self) -> Self {
+    /// What a loop from `self` up to `end` counts, by steps that must not carry it beyond what its
+    /// type holds.
+    pub(super) fn up_to(self, end: Self, step: i64) -> Self {
         match (self, end) {
-            (Self::Range(low, _), Self::Range(_, high)) => {
+            (Self::Range(low, _), Self::Range(_, high)) if 0 < step && high + step <= LIMIT => {
                 Self::range(Some(low), Some(low.max(high - 1)))
             }
-            (Self::Range(low, _), Self::Symbol(symbol)) => Self::Below(low, symbol),
+            (Self::Range(low, _), Self::Symbol(symbol)) if 0 < step && step <= LIMIT => {
+                Self::Below(low, symbol)
+            }
             _ => Self::Unknown,
         }
     }

@@ -1,92 +1,138 @@
 //! Structured operations: each of their loops runs over dimensions that have to be of one size.
-//! Those of static shapes are compared by MLIR's own verifier.
 
-use super::indices::is_integer_division;
 use super::sizes::Size;
-use super::{Proof, Value};
-use crate::kernel::tokens::Kind;
-use crate::kernel::{header, overwrite, types};
+use super::{Frame, Proof, Results, Value};
+use crate::kernel::overwrite;
+use crate::kernel::types::{self, Type};
+
+/// For each operand, the loop that each of its dimensions belongs to.
+type Maps = Vec<Vec<usize>>;
 
 impl<'s> Proof<'_, 's> {
-    pub(super) fn structured(
-        &mut self,
-        name: &str,
-        range: (usize, usize),
-        results: &[&'s str],
-    ) -> Option<()> {
-        let tokens = self.walk.context.tokens;
-        let (inputs, outputs) = overwrite::custom_operands(tokens, range)?;
-        if !overwrite::payload_is_pure(tokens, range) || self.divides(range) {
-            return None;
+    /// `linalg.generic {attributes} ins(…) outs(…) {…} -> type`, or a named operation: `linalg.add
+    /// ins(…) outs(…) -> type`.
+    pub(super) fn structured(&mut self, name: &str, results: Results<'s>) -> Option<()> {
+        let mut maps = None;
+        let mut is_complete = name != "linalg.generic";
+        if name == "linalg.generic" {
+            let open = self.reader.at;
+            self.reader.attributes();
+            let list = overwrite::maps(
+                self.reader.tokens,
+                self.reader.aliases,
+                (open, self.reader.at),
+            )?;
+            maps = list.into_iter().map(types::projection).collect();
+        } else if matches!(name, "linalg.map" | "linalg.reduce") {
+            is_complete = self.short_payload()?;
         }
-        let mut shapes = self.shapes(&inputs)?;
-        shapes.extend(self.shapes(&outputs)?);
-        let is_known = |size: &Size| matches!(size, Size::Known(_));
-        if !shapes.iter().flatten().all(is_known) {
-            let maps = self.maps(name, range, &shapes)?;
-            self.equate_loops(&maps, &shapes)?;
+        let mut shapes = match self.reader.eat_word("ins") {
+            true => self.operands()?,
+            false => Vec::new(),
+        };
+        let inputs = shapes.len();
+        self.reader.word("outs")?;
+        shapes.extend(self.operands()?);
+        let maps = match maps {
+            Some(maps) => maps,
+            None => self.named(name, &shapes, inputs)?,
+        };
+        self.equate_loops(&maps, &shapes)?;
+        let outputs = shapes.split_off(inputs).into_iter();
+        let values: Vec<_> = outputs.map(|shape| Some(Value::Shape(shape))).collect();
+        let frame = Frame {
+            results,
+            values,
+            is_structured: true,
+            ..Frame::default()
+        };
+        if is_complete {
+            if self.reader.arrow().is_some() {
+                self.reader.types()?;
+            }
+            self.location();
+            self.define(&frame.results, frame.values);
+            return Some(());
         }
-        for (result, shape) in results.iter().zip(shapes.split_off(inputs.len())) {
-            self.values.insert(result, Value::Shape(shape));
+        if self.reader.tokens.is(self.reader.at, b'(') {
+            self.unknown_arguments()?;
         }
+        self.reader.punct(b'{')?;
+        self.frames.push(frame);
         Some(())
     }
 
-    /// The dimensions of each operand in `ins(%a, %b : f32, memref<4xf32>)`, where a scalar has
-    /// none.
-    fn shapes(&self, operands: &[usize]) -> Option<Vec<Vec<Size>>> {
-        let tokens = self.walk.context.tokens;
-        let mut shapes = Vec::new();
-        let mut of_type = operands.last().map_or(0, |last| last + 1);
-        for operand in operands {
-            // A colon or a comma.
-            of_type += 1;
-            let next = header::after_type(tokens, of_type);
-            shapes.push(match self.value(*operand) {
-                Value::Shape(shape) => shape,
-                _ => match types::parse(tokens.span(of_type, next))? {
-                    types::Type::Scalar(_) => Vec::new(),
-                    _ => return None,
-                },
-            });
-            of_type = next;
+    /// `{ arith.addf {attributes} }`, if it is next.
+    fn short_payload(&mut self) -> Option<bool> {
+        if !self.reader.eat(b'{') {
+            return Some(false);
         }
-        Some(shapes)
+        let name = self.reader.any_word()?.strip_prefix("arith.")?;
+        if !matches!(
+            name,
+            "addf" | "addi" | "subf" | "subi" | "mulf" | "muli" | "divf"
+        ) && !name.starts_with("max")
+            && !name.starts_with("min")
+        {
+            return None;
+        }
+        self.reader.attributes();
+        self.reader.punct(b'}')?;
+        Some(true)
     }
 
-    /// Whether the payload divides integers by anything but positive constants.
-    fn divides(&self, (start, end): (usize, usize)) -> bool {
-        let tokens = self.walk.context.tokens;
-        (start..end).any(|at| {
-            let name = tokens.text(at).trim_matches('"');
-            let is_one = matches!(tokens.kind(at), Kind::Word | Kind::Text);
-            if !is_one || !is_integer_division(name) {
-                return false;
-            }
-            let last = self.walk.operation_end(at).min(end);
-            self.arithmetic(name, (at, last)).is_none()
-        })
+    /// The dimensions of each operand in `(%a, %b : f32, memref<4xf32>)`, where a scalar has none.
+    fn operands(&mut self) -> Option<Vec<Vec<Size>>> {
+        self.reader.punct(b'(')?;
+        let mut values = vec![self.reader.value()?];
+        while self.reader.eat(b',') {
+            values.push(self.reader.value()?);
+        }
+        let of_types = self.reader.colon_types()?;
+        self.reader.punct(b')')?;
+        if values.len() != of_types.len() {
+            return None;
+        }
+        let shape = |(value, of_type): (&str, &str)| match self.values.get(value) {
+            Some(Value::Shape(shape)) => Some(shape.clone()),
+            _ => matches!(types::parse(of_type), Some(Type::Scalar(_))).then(Vec::new),
+        };
+        values.into_iter().zip(of_types).map(shape).collect()
     }
 
-    /// Which loop each dimension of each operand belongs to.
-    fn maps(
-        &self,
-        name: &str,
-        range: (usize, usize),
-        shapes: &[Vec<Size>],
-    ) -> Option<Vec<Vec<usize>>> {
-        let tokens = self.walk.context.tokens;
-        let has_maps = (range.0..range.1).any(|i| tokens.is_word(i, "indexing_maps"));
-        if has_maps {
-            let maps = overwrite::maps(self.walk.context, range)?;
-            return maps.into_iter().map(types::projection).collect();
-        }
+    /// The maps of a named operation, of which the first operands are read.
+    fn named(&mut self, name: &str, shapes: &[Vec<Size>], inputs: usize) -> Option<Maps> {
         let fixed: &[&[usize]] = match name {
             "linalg.matmul" => &[&[0, 2], &[2, 1], &[0, 1]],
             "linalg.batch_matmul" => &[&[0, 1, 3], &[0, 3, 2], &[0, 1, 2]],
             "linalg.matvec" => &[&[0, 1], &[1], &[0]],
             "linalg.vecmat" => &[&[1], &[1, 0], &[0]],
             "linalg.dot" => &[&[0], &[0], &[]],
+            "linalg.transpose" => {
+                self.reader.word("permutation")?;
+                self.reader.punct(b'=')?;
+                let permutation = self.reader.positions()?;
+                return Some(vec![(0..permutation.len()).collect(), permutation]);
+            }
+            "linalg.reduce" | "linalg.broadcast" => {
+                self.reader.word("dimensions")?;
+                self.reader.punct(b'=')?;
+                let left_out = self.reader.positions()?;
+                let is_reduce = name == "linalg.reduce";
+                let all = if is_reduce {
+                    shapes.first()
+                } else {
+                    shapes.last()
+                };
+                let all: Vec<usize> = (0..all?.len()).collect();
+                let kept = all.iter().copied().filter(|at| !left_out.contains(at));
+                let kept: Vec<usize> = kept.collect();
+                let map = |operand| match (operand < inputs) == is_reduce {
+                    true => all.clone(),
+                    false => kept.clone(),
+                };
+                return Some((0..shapes.len()).map(map).collect());
+            }
             _ if is_elementwise(name) => {
                 let same = |shape: &Vec<Size>| (0..shape.len()).collect();
                 return Some(shapes.iter().map(same).collect());
@@ -106,6 +152,9 @@ impl<'s> Proof<'_, 's> {
                 return None;
             }
             for (number, size) in map.iter().zip(shape) {
+                if *number > MOST_LOOPS {
+                    return None;
+                }
                 if loops.len() <= *number {
                     loops.resize(number + 1, None);
                 }
@@ -119,7 +168,11 @@ impl<'s> Proof<'_, 's> {
     }
 }
 
-/// Named operations whose operands all have the output's shape, scalars apart.
+/// More than any operation has.
+const MOST_LOOPS: usize = 64;
+
+/// Named operations whose operands all have the output's shape, scalars apart. A division could be
+/// one of integers.
 fn is_elementwise(name: &str) -> bool {
     matches!(
         name.strip_prefix("linalg."),
@@ -129,7 +182,6 @@ fn is_elementwise(name: &str) -> bool {
                 | "add"
                 | "sub"
                 | "mul"
-                | "div"
                 | "max"
                 | "min"
                 | "exp"
