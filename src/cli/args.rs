@@ -273,7 +273,7 @@ pub struct KernelOptions {
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Package>,
     /// How many programs run along x, y and z; compiled in for an NPU
-    #[arg(long, value_name = "X,Y,Z")]
+    #[arg(long, value_name = "X,Y,Z", allow_negative_numbers = true)]
     pub grid: Option<LaunchGrid>,
     /// The transform script that tiles a linalg-level kernel for an NPU [default:
     /// $AIR_TRANSFORM_TILING_SCRIPT]
@@ -307,7 +307,7 @@ pub struct KernelArguments {
 // No documentation: clap would take it for the command's.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Contract {
-    /// How many elements arguments need, e.g. x=n,y=n or a=[rows,cols]: a scalar's name is at least
+    /// How many elements arguments need, e.g. x=n,y=n or a=m*k: a scalar's name is at least
     /// so many, another name the same for all that have it, a number exactly so many, _ any; so are
     /// products, such as grid.x*256. Launches check it, and are safe with one for all arguments
     #[arg(long = "extent", value_name = "NAME=SIZE,...", value_parser = contract::split, action = ArgAction::Append)]
@@ -387,7 +387,7 @@ pub struct Delivery {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Emit::Launcher, Emit::Artifacts])]
     pub emit: Vec<Emit>,
     /// How many kernels to build at once [default: one per core]
-    #[arg(short, long, value_name = "N", value_parser = parse_jobs)]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = parse_jobs)]
     pub jobs: Option<u32>,
     /// Build even what is in the cache, and replace it
     #[arg(long)]

@@ -84,7 +84,12 @@ struct PackFlags {
     #[arg(long, value_name = "BYTES", help_heading = "Kernels")]
     kernel_kernarg: Vec<OsString>,
     /// Columns of the kernel's partition [default: what the xclbin or full ELF records]
-    #[arg(long, value_name = "N", help_heading = "Kernels")]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        help_heading = "Kernels"
+    )]
     kernel_cols: Vec<OsString>,
 }
 

@@ -126,8 +126,9 @@ pub struct Kernel {
     pub types: Vec<types::Type>,
     /// Its line, from 1.
     pub line: u32,
-    /// Whether an AIE sequence takes scalars: its instructions can't be compiled beforehand.
-    pub dynamic: bool,
+    /// The first scalar that the kernel computes with, which an NPU can't be told: its instructions
+    /// are compiled beforehand.
+    pub computes_with: Option<String>,
     /// Whether an AIE sequence configures devices (`aiex.configure`), to run sequences of theirs.
     pub configures: bool,
 }

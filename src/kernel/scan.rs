@@ -367,14 +367,14 @@ impl<'s> Scanner<'_, 's> {
         let npu = op.and_then(|op| op.device.clone());
         let name = full_name(device_symbol.as_deref(), &symbol);
         match self.signature(&function, &name, line, device) {
-            Ok((signature, types, dynamic)) => self.module.kernels.push(Kernel {
+            Ok((signature, types, computes_with)) => self.module.kernels.push(Kernel {
                 symbol,
                 device_symbol,
                 device: npu,
                 signature,
                 types,
                 line,
-                dynamic,
+                computes_with,
                 configures,
             }),
             Err(reason) => self.module.refused.push(Refused {

@@ -29,7 +29,7 @@ impl<'s> Scanner<'_, 's> {
         name: &str,
         line: u32,
         device: Option<&InDevice>,
-    ) -> Result<(Signature, Vec<Type>, bool), Unlaunchable> {
+    ) -> Result<(Signature, Vec<Type>, Option<String>), Unlaunchable> {
         let header = || Unlaunchable::Header {
             symbol: name.to_owned(),
             line,
@@ -79,14 +79,33 @@ impl<'s> Scanner<'_, 's> {
                 extents: Cow::Owned(extents.next().unwrap_or_default()),
             })
             .collect();
-        let scalars = types.iter().any(|it| matches!(it, Type::Scalar(_)));
+        let scalar = self.scalar(function, arguments, &types, device.is_some());
         let signature = Signature {
             name: Cow::Owned(name.to_owned()),
             parameters: Cow::Owned(parameters),
             grid,
             bounds,
         };
-        Ok((signature, types, device.is_some() && scalars))
+        Ok((signature, types, scalar.map(str::to_owned)))
+    }
+
+    /// The first scalar that the body uses; in a device, the first that there is.
+    fn scalar(
+        &self,
+        function: &Function<'s>,
+        arguments: &[Argument<'s>],
+        types: &[Type],
+        in_device: bool,
+    ) -> Option<&'s str> {
+        let scalars = arguments.iter().zip(types);
+        let mut scalars = scalars.filter(|(_, of_type)| matches!(of_type, Type::Scalar(_)));
+        let (start, end) = function.body.unwrap_or_default();
+        let is_used = |name: &str| {
+            (start..end)
+                .any(|at| self.tokens.kind(at) == Kind::Value && self.tokens.value_name(at) == name)
+        };
+        let found = scalars.find(|(argument, _)| in_device || is_used(argument.name));
+        found.map(|(argument, _)| argument.name)
     }
 
     fn directions(

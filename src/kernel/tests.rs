@@ -258,7 +258,7 @@ mod signatures {
         assert_eq!(kinds[2], memory(block, &[Some(8)]));
         assert_eq!(kinds[5], memory(ElementType::I1, &[Some(2), Some(2)]));
         assert_eq!(kernel.types.len(), 6);
-        assert!(!kernel.signature.grid && !kernel.dynamic);
+        assert!(!kernel.signature.grid && kernel.computes_with.is_none());
     }
 
     #[test]

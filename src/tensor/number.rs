@@ -92,6 +92,9 @@ impl Number {
     /// # Errors
     /// When the type has no such number. Fractions are rounded to the nearest that it has.
     pub fn bits(self, element: &ElementType) -> Result<u64, NumberError> {
+        if let Self::Bits(bits) = self {
+            return self.own_bits(bits, element);
+        }
         match element {
             ElementType::F16 => self.rounded(element, |x| f16::from_f64(x).to_f64())?,
             ElementType::Bf16 => self.rounded(element, |x| bf16::from_f64(x).to_f64())?,
@@ -106,6 +109,17 @@ impl Number {
             ElementType::F32 => (value as f32).to_bits().into(),
             _ => value.to_bits(),
         })
+    }
+
+    fn own_bits(self, bits: u64, element: &ElementType) -> Result<u64, NumberError> {
+        match mask(element) {
+            mask if bits & !mask == 0 => Ok(bits),
+            mask => Err(NumberError::Range {
+                number: self,
+                element: element.clone(),
+                range: format!("from 0x0 to {mask:#x} by its bits"),
+            }),
+        }
     }
 
     /// Refuses a finite number of which rounding would make an infinite one.
@@ -132,7 +146,7 @@ impl Number {
         let (low, high) = range(element);
         let value = match self {
             Self::Integer(value) => value,
-            Self::Bits(bits) if bits & !mask(element) == 0 => return Ok(bits),
+            // Dealt with before.
             Self::Bits(bits) => bits.into(),
             Self::Float(value) if value.fract() == 0.0 && value.abs() <= EXACT => value as i128,
             Self::Float(_) => {
@@ -256,7 +270,8 @@ mod tests {
             ("0.1", ElementType::F32, 0x3dcc_cccd),
             ("inf", ElementType::Bf16, 0x7f80),
             ("-inf", ElementType::F32, 0xff80_0000),
-            ("0x10", ElementType::F64, 0x4030_0000_0000_0000),
+            ("0x3f800000", ElementType::F32, 0x3f80_0000),
+            ("0x7e00", ElementType::F16, 0x7e00),
         ] {
             assert_eq!(
                 bits(text, element.clone()),
@@ -273,6 +288,7 @@ mod tests {
         for (text, element) in [
             ("128", ElementType::I8),
             ("0x100", ElementType::I8),
+            ("0x1ffffffff", ElementType::F32),
             ("3000000000", ElementType::I32),
             ("3e9", ElementType::I32),
             ("9223372036854775808", ElementType::Index),

@@ -38,7 +38,7 @@ pub enum CacheCommand {
         #[arg(long)]
         repair: bool,
         /// How many threads read at once [default: one per core]
-        #[arg(short, long, value_name = "N", value_parser = parse_jobs)]
+        #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = parse_jobs)]
         jobs: Option<u32>,
     },
     /// Delete what was not used for the longest time, until the cache is within its bounds
@@ -103,13 +103,13 @@ pub enum Sort {
 #[derive(Args, Debug)]
 pub struct GcCommand {
     /// Bytes of all entries, e.g. 5GiB, or unlimited
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub max_size: Option<Bound<Bytes>>,
     /// Time since the last use, e.g. 90d, or unlimited
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub max_age: Option<Bound<Age>>,
     /// How many entries, or unlimited
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub max_entries: Option<Bound<Count>>,
     /// Say what would be deleted, and delete nothing
     #[arg(long)]

@@ -27,8 +27,8 @@ pub const RUN_HELP: &str = "Values of arguments:
                             them: iota:1000, full:-1:64x64, random#7:1000xf32
 
 Examples:
-  npu-build run vecadd.mlir --target cpu --grid 10 --arg x=@x.npy --arg y=random:10007xf32 \\
-      --arg out=zeros:10007 --arg n=10007 --save out=out.npy
+  npu-build run vecadd.mlir --target cpu --grid 10 --extent x=n,y=n,out=n \\
+      --arg x=@x.npy --arg y=random:10007xf32 --arg out=zeros:10007 --arg n=10007 --save out=out.npy
   npu-build run vecadd.mlir --target npu2 --runtime hsa --grid 10 --transform tile.mlir ... \\
       --expect out=@ref.npy --rtol 1e-5
   npu-build run step.mlir --target cpu --arg state=@start.npy --arg state=inout \\
@@ -39,8 +39,8 @@ Standard output has the arguments as the launches leave them. If one of them is 
 says, the exit code is 1, and the message tells where and by how much they differ.";
 
 pub const BENCH_HELP: &str = "Examples:
-  npu-build bench vecadd.mlir --target cpu --grid 10 --arg x=random:10007 --arg y=random:10007 \\
-      --arg out=zeros:10007 --arg n=10007
+  npu-build bench vecadd.mlir --target cpu --grid 10 --extent x=n,y=n,out=n \\
+      --arg x=random:10007 --arg y=random:10007 --arg out=zeros:10007 --arg n=10007
   npu-build bench k.mlir --target npu2 --runtime xrt ... --time 5s
   npu-build bench k.mlir --target cpu ... --json | jq .buffers.median_ns
 
@@ -65,7 +65,7 @@ pub struct LaunchOptions {
     #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = parse_variable, action = ArgAction::Append)]
     pub variables: Vec<VariableValue>,
     /// On how many of the cpu's threads the programs of a grid may run [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
     #[command(flatten)]
     pub options: KernelOptions,
@@ -79,7 +79,7 @@ pub struct RunCommand {
     #[command(flatten)]
     pub launch: LaunchOptions,
     /// How many times to launch it, on what the launch before has left
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_launches)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1, value_parser = parse_launches)]
     pub launches: u32,
     /// Launch in chains, of which an NPU is told at once
     #[arg(long)]
@@ -91,10 +91,10 @@ pub struct RunCommand {
     #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(parse_expected), action = ArgAction::Append)]
     pub expect: Vec<(String, Source)>,
     /// How far a float may be from the expected one, in parts of that one [default: 0]
-    #[arg(long, value_name = "TOLERANCE", default_value_t = 0.0, hide_default_value = true, value_parser = parse_tolerance)]
+    #[arg(long, value_name = "TOLERANCE", allow_negative_numbers = true, default_value_t = 0.0, hide_default_value = true, value_parser = parse_tolerance)]
     pub rtol: f64,
     /// How far a number may be from the expected one [default: 0]
-    #[arg(long, value_name = "TOLERANCE", default_value_t = 0.0, hide_default_value = true, value_parser = parse_tolerance)]
+    #[arg(long, value_name = "TOLERANCE", allow_negative_numbers = true, default_value_t = 0.0, hide_default_value = true, value_parser = parse_tolerance)]
     pub atol: f64,
 }
 
@@ -103,7 +103,7 @@ pub struct BenchCommand {
     #[command(flatten)]
     pub launch: LaunchOptions,
     /// How many launches to measure of each kind, instead of a time
-    #[arg(long, value_name = "N", conflicts_with = "time", value_parser = parse_launches)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "time", value_parser = parse_launches)]
     pub launches: Option<u32>,
     /// How long to measure each kind of launch, e.g. 5s or 200ms
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time)]

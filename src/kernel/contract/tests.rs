@@ -99,7 +99,7 @@ fn what_does_not_fit_is_refused() {
             "'grid.w' is no size of a grid",
         ),
         // A float is no size, however near its name.
-        (VECADD, "x=t,y=n,out=n", "would be checked; write _"),
+        (VECADD, "x=ss,y=n,out=n", "would be checked; write _"),
     ] {
         let error = with(text, contract).unwrap_err();
         assert!(error.contains(words), "no '{words}' in: {error}");

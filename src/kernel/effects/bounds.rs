@@ -213,7 +213,7 @@ impl<'s> Proof<'_, 's> {
             "tensor.empty" | "bufferization.alloc_tensor" => Some(self.allocation()?),
             "memref.dim" | "tensor.dim" => self.dimension()?,
             "memref.cast" | "tensor.cast" => Some(self.cast()?),
-            "bufferization.to_tensor" => Some(self.to_tensor()?),
+            "bufferization.to_tensor" => Some(self.tensor_of_memory()?),
             "memref.copy" => {
                 self.copy()?;
                 None

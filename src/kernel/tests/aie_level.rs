@@ -12,8 +12,8 @@ fn every_pair_of_device_and_sequence_is_a_kernel() {
     let chosen = module.select(None).unwrap();
     let names: Vec<_> = chosen.iter().map(|it| it.signature.name.as_ref()).collect();
     assert_eq!(names, ["a:one", "a:two", "main:sequence"]);
-    let dynamic: Vec<_> = chosen.iter().map(|it| it.dynamic).collect();
-    assert_eq!(dynamic, [false, false, true]);
+    let scalars: Vec<_> = chosen.iter().map(|it| &it.computes_with).collect();
+    assert_eq!(scalars, [&None, &None, &Some("n".to_owned())]);
     assert_eq!(chosen[2].device.as_ref().unwrap().columns, 4);
     assert_eq!(module.select(Some("a")).unwrap().len(), 2);
     assert_eq!(
@@ -99,7 +99,7 @@ fn the_generic_form_has_numbers_and_a_block() {
         summary(&kernel),
         ["arg0: memref<256xi8> in", "arg1: i32 i32"]
     );
-    assert!(kernel.dynamic);
+    assert_eq!(kernel.computes_with.as_deref(), Some("arg1"));
     let device = kernel.device.unwrap();
     assert_eq!((device.target, device.columns), (Target::Npu2, 1));
 }

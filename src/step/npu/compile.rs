@@ -157,9 +157,10 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
         });
     }
     for kernel in request.kernels {
-        if kernel.dynamic {
-            return Err(Refusal::Dynamic {
+        if let Some(scalar) = &kernel.computes_with {
+            return Err(Refusal::Scalar {
                 kernel: kernel.signature.name.to_string(),
+                scalar: scalar.clone(),
                 line: kernel.line,
             });
         }
@@ -534,14 +535,6 @@ fn aircc(request: &Request<'_>) -> Result<Command, Error> {
     // Of several files one dialect compiles the first and says nothing: that is ours.
     arguments.push(SOURCE.into());
     arguments.extend(request.extra.iter().cloned().map(Argument::from));
-    let has_scalars = request.kernels.iter().any(|kernel| {
-        let parameters = kernel.signature.parameters.len();
-        kernel.signature.grid || buffers(&kernel.signature) < parameters
-    });
-    let explain = match has_scalars {
-        true => explain::<true>,
-        false => explain::<false>,
-    };
     Ok(Command {
         unnamed: &UNNAMED,
         ..command(&request.tools.aircc.get()?.tool, arguments, explain)
@@ -647,18 +640,11 @@ fn selection(request: &Request<'_>) -> Vec<Argument> {
 }
 
 /// What a failure of aircc means: the usual reasons are told in the words of passes.
-fn explain<const SCALARS: bool>(printed: &str) -> Option<String> {
+fn explain(printed: &str) -> Option<String> {
     if printed.contains("inside 'air.herd' accesses memref with memory_space L") {
         return Some(
             "a core reaches its own memory (L1) alone: let the transform script bring there what the \
              herd works on (transform.air.linalg_promote), or the AIR itself (air.dma_memcpy_nd)"
-                .to_owned(),
-        );
-    }
-    if SCALARS && printed.contains("not a constant") {
-        return Some(
-            "an NPU runs instructions that are frozen when they are compiled, so a kernel that \
-             computes with its scalar arguments can't be: make them constants"
                 .to_owned(),
         );
     }

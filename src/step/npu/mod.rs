@@ -93,14 +93,16 @@ pub enum Refusal {
         /// The next buffer.
         buffer: String,
     },
-    /// A runtime sequence that depends on scalars.
+    /// A kernel that computes with a scalar, or a sequence that takes one.
     #[error(
-        "line {line}: '{kernel}' takes scalars, and the instructions of such a sequence can't be \
-         compiled beforehand: make them constants of the MLIR, or pass them in a buffer"
+        "line {line}: '{kernel}' computes with the scalar '{scalar}', and an NPU runs instructions \
+         that are compiled beforehand: make it a constant of the MLIR, or pass it in a buffer"
     )]
-    Dynamic {
+    Scalar {
         /// The kernel.
         kernel: String,
+        /// The scalar.
+        scalar: String,
         /// Its line.
         line: u32,
     },

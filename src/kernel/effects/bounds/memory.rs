@@ -76,7 +76,7 @@ impl Proof<'_, '_> {
     }
 
     /// `%m restrict writable : memref to tensor`, before 2025 with the memref's type alone.
-    pub(super) fn to_tensor(&mut self) -> Option<Value> {
+    pub(super) fn tensor_of_memory(&mut self) -> Option<Value> {
         let shape = self.shape()?;
         self.reader.eat_word("restrict");
         self.reader.eat_word("writable");

@@ -14,8 +14,6 @@ pub struct Design {
     pub part: Part,
     pub name: String,
     pub arguments: Vec<(String, Type)>,
-    /// Scalar arguments that the kernel uses.
-    pub scalars: Vec<String>,
     pub variables: Vec<String>,
     pub links: Vec<String>,
     pub program: Program,
@@ -71,14 +69,6 @@ impl Design {
                 .or(tile.map(|tile| tile.saturating_mul(grid.max(1))))
         });
         let program = program(&signature, &results, elements);
-        let inside = herd.and_then(|herd| herd.regions().into_iter().next());
-        let inside = inside.unwrap_or(0..0);
-        let scalars = arguments
-            .iter()
-            .filter(|(name, of)| !of.is_memref() && uses(module, inside.clone(), name))
-            .filter(|(name, _)| !defined_in_launch(module, name))
-            .map(|(name, _)| name.clone())
-            .collect();
         let keys = ["link_with", "link_files"];
         // A function that nothing calls is dropped with its objects.
         let is_called = |op: &&crate::mlir::Operation<'_, '_>| {
@@ -112,7 +102,6 @@ impl Design {
             part,
             name: function.symbol()?.to_owned(),
             arguments,
-            scalars,
             variables,
             links,
             program,
@@ -209,18 +198,4 @@ impl Design {
         }
         (reads, gives)
     }
-}
-
-fn uses(module: &Module<'_>, range: std::ops::Range<usize>, name: &str) -> bool {
-    range
-        .into_iter()
-        .any(|i| module.kind(i) == Kind::Value && module.text(i) == name)
-}
-
-/// Whether a value is defined by an operation, as the launch's ids are.
-fn defined_in_launch(module: &Module<'_>, name: &str) -> bool {
-    module
-        .all_operations()
-        .iter()
-        .any(|op| op.results.contains(&name))
 }

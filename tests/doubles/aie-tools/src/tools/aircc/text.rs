@@ -288,12 +288,6 @@ impl Design {
         if !self.variables.is_empty() {
             writeln!(text, "      aiex.sync_scratchpad_parameters_from_host")?;
         }
-        for (number, scalar) in self.scalars.iter().enumerate() {
-            writeln!(
-                text,
-                "      aiex.npu.rtp_write(@__air_herd_rtp_0_2, {number}, {scalar}) : i32"
-            )?;
-        }
         for (side, indices, token) in [("in", reads, ""), ("out", gives, " {issue_token = true}")] {
             for index in indices {
                 let Some((name, of)) = self.arguments.get(*index) else {
