@@ -12,14 +12,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use aie_tools::install::Installation;
-use npu_build::hsaco::Arch;
-use npu_build::hsaco::container::{Container, Elf64};
-use npu_build::hsaco::dump::Dump;
-use npu_build::hsaco::file::Bytes;
-use npu_build::hsaco::full_elf::FullElf;
-use npu_build::hsaco::pack::{Kernel, Unloadable, pack, section};
-use npu_build::hsaco::spec::{Source, Spec};
-use npu_build::hsaco::verdict::Agent;
+use npu_formats::Arch;
+use npu_formats::container::{Container, Elf64};
+use npu_formats::dump::Dump;
+use npu_formats::file::Bytes;
+use npu_formats::full_elf::FullElf;
+use npu_formats::pack::{Kernel, Unloadable, pack, section};
+use npu_formats::spec::{Source, Spec};
+use npu_formats::verdict::Agent;
 
 const MIB: usize = 1 << 20;
 

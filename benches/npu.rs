@@ -48,15 +48,15 @@ fn parent() {
     let workshop = Workshop::new(directory.path()).unwrap();
     let elf = workshop.full_elf("k", &design).unwrap().artifact;
     std::fs::write(at("k.elf"), &elf).unwrap();
-    let packed = npu_build::hsaco::pack::pack(
+    let packed = npu_formats::pack::pack(
         &at("k.hsaco"),
-        npu_build::hsaco::Arch::Aie2p,
-        &[npu_build::hsaco::spec::Spec {
-            source: npu_build::hsaco::spec::Source::Elf { path: at("k.elf") },
+        npu_formats::Arch::Aie2p,
+        &[npu_formats::spec::Spec {
+            source: npu_formats::spec::Source::Elf { path: at("k.elf") },
             kernarg_size: 0,
             columns: None,
         }],
-        npu_build::hsaco::pack::Unloadable::Refuse,
+        npu_formats::pack::Unloadable::Refuse,
     );
     packed.unwrap();
     let rocr = rocr_double::install::install(&at("rocm")).unwrap();

@@ -11,7 +11,6 @@
 //! | [`step`] | the pure steps, their keys, and the one place that runs a subprocess |
 //! | [`store`] | the cache directory: look up, verify, lock, publish, repair |
 //! | [`launcher`] | generated Rust |
-//! | [`hsaco`] | the binary formats of AIE artifacts |
 //! | [`config`] | flags, variables and files, in layers |
 //! | [`tensor`] | what is put into a kernel's arguments, and what comes out of them |
 //! | [`message`] | how the words of others are shown |
@@ -24,7 +23,6 @@ mod build_script;
 mod builder;
 pub mod config;
 pub mod digest;
-pub mod hsaco;
 pub mod interrupt;
 pub mod kernel;
 pub mod launcher;

@@ -6,17 +6,19 @@
     reason = "these are tests"
 )]
 
-#[path = "hsaco_files/mod.rs"]
-mod files;
-
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use files::{data, path};
-use npu_build::hsaco::Arch;
-use npu_build::hsaco::container::Elf64;
+use npu_formats::Arch;
+use npu_formats::container::Elf64;
 use tempfile::TempDir;
+
+#[path = "../crates/npu-formats/tests/formats/files.rs"]
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod files;
+
+use files::{data, path};
 
 struct Directory(TempDir);
 

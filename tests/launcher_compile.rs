@@ -28,7 +28,7 @@ const LINTS: &str = "unsafe_code, warnings, missing_docs, dead_code, unused, rus
                      clippy::all, clippy::pedantic, clippy::cargo";
 
 fn manifest(edition: &str) -> String {
-    let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime");
+    let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/npu-runtime");
     format!(
         "[package]\nname = \"launcher-matrix\"\ndescription = \"Every kind of launcher\"\n\
          version = \"0.1.0\"\nedition = \"{edition}\"\npublish = false\nlicense = \"MIT\"\n\

@@ -205,7 +205,7 @@ impl Hosts {
         write!(
             manifest,
             "[workspace]\n[package]\nname = 'npu-launch'\nversion = '0.0.0'\nedition = '2024'\n\
-             [dependencies]\nnpu-runtime = {{ path = '{checkout}/runtime' }}\n\
+             [dependencies]\nnpu-runtime = {{ path = '{checkout}/crates/npu-runtime' }}\n\
              [profile.dev]\ndebug = 'line-tables-only'\n\
              [profile.dev.package.sha2]\nopt-level = 3\n"
         )

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use npu_build::config::integer;
-use npu_build::hsaco::Arch;
-use npu_build::hsaco::dump::Dump;
-use npu_build::hsaco::file::{Bytes, FileFault};
-use npu_build::hsaco::pack::{PackFault, Unloadable, pack};
-use npu_build::hsaco::spec::{KernelOption, Spec};
-use npu_build::hsaco::verdict::{Agent, Reader};
+use npu_formats::Arch;
+use npu_formats::dump::Dump;
+use npu_formats::file::{Bytes, FileFault};
+use npu_formats::pack::{PackFault, Unloadable, pack};
+use npu_formats::spec::{KernelOption, Spec};
+use npu_formats::verdict::{Agent, Reader};
 use serde::Serialize;
 
 use super::json::text;

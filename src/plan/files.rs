@@ -13,11 +13,11 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::KernelError;
-use crate::hsaco::core_elf::{self, CoreElfFault};
 use crate::kernel::canonical::Canonical;
 use crate::kernel::{Module, strings};
 use crate::step::npu::{self, OURS};
 use crate::step::{Input, Origin};
+use npu_formats::core_elf::{self, CoreElfFault};
 
 /// Why a file can't be handed to the tools.
 #[derive(Debug, thiserror::Error)]

@@ -13,9 +13,6 @@ use super::files::{self, Files};
 use super::remembered::Planned;
 use super::request::settle_format;
 use super::{BuildError, BuiltKernel, KernelError, Prepared, Request, subject};
-use crate::hsaco::Arch;
-use crate::hsaco::container::Elf64;
-use crate::hsaco::dump::warnings;
 use crate::kernel::{Kernel, Level, Module, Target, rename_files};
 use crate::launcher::{Artifact as LauncherArtifact, Compiled, Image, artifact_file_name};
 use crate::step::execute::ExecuteError;
@@ -23,6 +20,9 @@ use crate::step::npu::{self, AIR, Lowering, Options, PackKernel, Packing, SOURCE
 use crate::step::{Input, Keyed, Origin, Step};
 use crate::store::{Artifact, EnsureError, Ensured, Event, Observer};
 use crate::toolchain::{AieTools, Format, Packer};
+use npu_formats::Arch;
+use npu_formats::container::Elf64;
+use npu_formats::dump::warnings;
 
 /// All that is known before the first step, and the steps that were planned last.
 #[derive(Debug)]

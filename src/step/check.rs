@@ -9,14 +9,14 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::hsaco::container::Elf64;
-use crate::hsaco::full_elf::{self, FullElf};
-use crate::hsaco::insts::Insts;
-use crate::hsaco::section::Section;
-use crate::hsaco::verdict::{Agent, Reader, Verdict, verdicts};
-use crate::hsaco::xclbin::Xclbin;
-use crate::hsaco::{Arch, pdi};
 use crate::kernel::Module;
+use npu_formats::container::Elf64;
+use npu_formats::full_elf::{self, FullElf};
+use npu_formats::insts::Insts;
+use npu_formats::section::Section;
+use npu_formats::verdict::{Agent, Reader, Verdict, verdicts};
+use npu_formats::xclbin::Xclbin;
+use npu_formats::{Arch, pdi};
 
 /// What the content of an output is checked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

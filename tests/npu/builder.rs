@@ -1,10 +1,10 @@
 //! The library at run time: `Builder` with kernels for an NPU.
 
 use npu_build::config::{Environment, LaunchGrid, Layer, Settings};
-use npu_build::hsaco::Arch;
 use npu_build::interrupt::Interrupt;
 use npu_build::toolchain::{Format, HsacoPacker};
 use npu_build::{Build, Builder, Grid, Package, Request, Runtime, Session, Target};
+use npu_formats::Arch;
 
 use crate::kernels;
 use crate::scene::{AIECC, AIRCC, LOWER, NOTHING, PACK, Scene};
@@ -100,7 +100,7 @@ fn each_choice_does_what_it_says() {
         .unwrap();
     assert_eq!(scene.ran().aie_hsaco, 0);
     let hsaco = packed.kernels[0].files[0].1.read().unwrap();
-    let elf = npu_build::hsaco::container::Elf64::parse(&hsaco).unwrap();
+    let elf = npu_formats::container::Elf64::parse(&hsaco).unwrap();
     assert!(elf.section(Arch::Aie2p).unwrap().is_some());
     // The packages' directories, one by one.
     let site = scene.tools.site_packages();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
-use npu_build::hsaco::Arch;
+use npu_formats::Arch;
 
 use crate::common::Outcome;
 use crate::judge::{self, Expected};

@@ -7,12 +7,12 @@ use std::process::Command;
 
 use aie_tools::program::Program;
 use aie_tools::stream::Stream;
-use npu_build::hsaco::container::Elf64;
-use npu_build::hsaco::full_elf::{FullElf, outline};
-use npu_build::hsaco::insts::Insts;
-use npu_build::hsaco::section::Section;
-use npu_build::hsaco::xclbin::Xclbin;
-use npu_build::hsaco::{Arch, KernelKind, pdi};
+use npu_formats::container::Elf64;
+use npu_formats::full_elf::{FullElf, outline};
+use npu_formats::insts::Insts;
+use npu_formats::section::Section;
+use npu_formats::xclbin::Xclbin;
+use npu_formats::{Arch, KernelKind, pdi};
 
 use crate::scene::{Built, Scene};
 

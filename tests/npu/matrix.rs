@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use npu_build::hsaco::Arch;
+use npu_formats::Arch;
 
 use crate::common::Outcome;
 use crate::judge::{self, Expected};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use npu_build::hsaco::Arch;
-use npu_build::hsaco::container::Elf64;
+use npu_formats::Arch;
+use npu_formats::container::Elf64;
 
 use crate::judge;
 use crate::kernels;

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use npu_build::hsaco::Arch;
+use npu_formats::Arch;
 
 use crate::judge::{self, Expected};
 use crate::kernels;

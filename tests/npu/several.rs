@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use npu_build::hsaco::Arch;
+use npu_formats::Arch;
 
 use crate::judge::{self, Expected};
 use crate::kernels;

@@ -145,8 +145,8 @@ fn the_example_builds_and_runs() {
     let source = checkout.join("examples/out-dir");
     let package = Package::empty("npu-build-example-out-dir");
     let manifest = fs::read_to_string(source.join("Cargo.toml")).unwrap();
-    let runtime = checkout.join("runtime");
-    let manifest = manifest.replace("../../runtime", runtime.to_str().unwrap());
+    let runtime = checkout.join("crates/npu-runtime");
+    let manifest = manifest.replace("../../crates/npu-runtime", runtime.to_str().unwrap());
     package.write("Cargo.toml", manifest);
     for (from, to) in [
         (source.join("src/main.rs"), "src/main.rs"),

@@ -89,7 +89,7 @@ impl Package {
                  version = '0.0.0'
                  edition = '2024'
                  [dependencies]
-                 npu-runtime = {{ path = '{CHECKOUT}/runtime' }}
+                 npu-runtime = {{ path = '{CHECKOUT}/crates/npu-runtime' }}
                  [build-dependencies]
                  npu-build = {{ path = '{CHECKOUT}' }}
                  [profile.dev]

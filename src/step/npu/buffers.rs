@@ -4,9 +4,9 @@
 use npu_runtime::Runtime;
 
 use super::{Files, Refusal};
-use crate::hsaco::insts::untranslated;
-use crate::hsaco::xclbin::Xclbin;
 use crate::kernel::Target;
+use npu_formats::insts::untranslated;
+use npu_formats::xclbin::Xclbin;
 
 /// So many every xclbin has declared; since July 2026 it is as many as there are.
 pub const FEWEST_DECLARED: u32 = 3;

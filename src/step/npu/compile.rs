@@ -11,11 +11,11 @@ use npu_runtime::{Kind as ParameterKind, Signature};
 use super::cores;
 use super::options::{STACK_SIZE, TILING_SIZES};
 use super::{INTERMEDIATES, OUT, Options, Refusal, SOURCE, arch, command, environment};
-use crate::hsaco::Arch;
 use crate::kernel::{Device, Kernel, Level, Module, Target};
 use crate::step::check::{Check, ElfKernel};
 use crate::step::{Argument, Command, Input, Kind, Name, Output, Step, Work};
 use crate::toolchain::{AieTools, Aiecc, Dialect, Format, MissingTools, ToolName};
+use npu_formats::Arch;
 
 /// Raised when the same inputs would give other artifacts.
 const VERSION: u32 = 1;

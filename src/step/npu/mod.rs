@@ -22,9 +22,9 @@ pub use options::Options;
 pub use pack::{PackKernel, Packing, pack};
 
 use super::{Argument, Command};
-use crate::hsaco::Arch;
 use crate::kernel::Target;
 use crate::toolchain::{Companions, Tool};
+use npu_formats::Arch;
 
 /// The name under which the tools see the kernel.
 pub const SOURCE: &str = "kernel.mlir";

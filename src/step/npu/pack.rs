@@ -6,12 +6,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{HSACO, OUT, command, environment};
-use crate::hsaco::Arch;
-use crate::hsaco::pack::{PackFault, Refused, pack_fresh};
-use crate::hsaco::spec::{KernelOption, Source, Spec};
 use crate::step::check::Check;
 use crate::step::{Argument, Input, Kind, Loaded, Output, Step, Work};
 use crate::toolchain::{AieTools, Companions, Format, Packer, ToolName};
+use npu_formats::Arch;
+use npu_formats::pack::{PackFault, Refused, pack_fresh};
+use npu_formats::spec::{KernelOption, Source, Spec};
 
 /// Raised when the same inputs would give another hsaco.
 const VERSION: u32 = 1;

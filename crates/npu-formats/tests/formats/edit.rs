@@ -1,22 +1,13 @@
 //! Putting an AIE section into files that hold other things, as LLVM's tools see it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "these are tests"
-)]
-
-#[path = "hsaco_files/mod.rs"]
-mod files;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use files::{llvm, stream};
-use npu_build::hsaco::Arch;
-use npu_build::hsaco::container::{Container, ContainerFault, EditFault, Elf64};
-use npu_build::hsaco::section::SectionImage;
+use super::files::{llvm, stream};
+use npu_formats::Arch;
+use npu_formats::container::{Container, ContainerFault, EditFault, Elf64};
+use npu_formats::section::SectionImage;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -229,18 +220,21 @@ fn every_other_section_stays_as_it_is() {
 fn rocr_and_the_dumper_find_the_section_beside_gpu_code() {
     let directory = tempfile::tempdir().unwrap();
     let (insts, pdi) = (
-        files::data("copy_npu2/insts.bin"),
-        files::data("copy_npu2/design.pdi"),
+        super::files::data("copy_npu2/insts.bin"),
+        super::files::data("copy_npu2/design.pdi"),
     );
     let image = SectionImage::new(&[stream("k", &insts, &pdi)]).unwrap();
     for original in others(&directory) {
         let bytes = edited(&std::fs::read(original).unwrap(), Arch::Aie2p, &image);
-        let judgements = files::judged(&bytes);
+        let judgements = super::files::judged(&bytes);
         for reader in [
-            npu_build::hsaco::verdict::Reader::Dumper,
-            files::rocr(Arch::Aie2p),
+            npu_formats::verdict::Reader::Dumper,
+            super::files::rocr(Arch::Aie2p),
         ] {
-            assert_eq!(files::verdict_of(&judgements, reader), files::ACCEPTS);
+            assert_eq!(
+                super::files::verdict_of(&judgements, reader),
+                super::files::ACCEPTS
+            );
         }
     }
 }
@@ -292,7 +286,7 @@ fn sections_that_can_not_be_replaced_are_refused() {
     assert_eq!(fault(&object(loaded)), EditFault::Loaded(Arch::Aie2));
     assert_eq!(fault(b""), ContainerFault::TooSmall.into());
     assert_eq!(
-        fault(&files::data("copy_npu2/aie.elf")),
+        fault(&super::files::data("copy_npu2/aie.elf")),
         ContainerFault::Class.into()
     );
     let mut names = object("");
@@ -308,8 +302,8 @@ fn sections_that_can_not_be_replaced_are_refused() {
     assert_eq!(fault(&names), ContainerFault::Names.into());
     names.splice(size, old);
     let name = Elf64::parse(&names).unwrap().headers[index].offset;
-    let name =
-        usize::try_from(name).unwrap() + usize::try_from(files::get(&names, kind - 4)).unwrap();
+    let name = usize::try_from(name).unwrap()
+        + usize::try_from(super::files::get(&names, kind - 4)).unwrap();
     names[name..name + 5].copy_from_slice(b"aie2\0");
     assert_eq!(fault(&names), EditFault::NamesTable(Arch::Aie2));
     let overlapping = object("  - { Name: .one, Type: SHT_PROGBITS, Size: 0x100000 }\n");
@@ -336,7 +330,7 @@ fn objects() -> &'static [Vec<u8>] {
         let mut objects: Vec<_> = (others(&directory).iter())
             .map(|path| std::fs::read(path).unwrap())
             .collect();
-        objects.push(files::data("upstream_hsaco/copy_npu2_pdi.hsaco"));
+        objects.push(super::files::data("upstream_hsaco/copy_npu2_pdi.hsaco"));
         objects
     })
 }

@@ -8,8 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use crate::value::integer;
-
 /// Where the code of a kernel comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -361,7 +359,13 @@ impl Fields {
         let Some(value) = value else {
             return Ok(None);
         };
-        let number = value.to_str().and_then(|text| integer(text, 0..=u32::MAX));
+        let number = value
+            .to_str()
+            .and_then(|text| match text.strip_prefix("0x") {
+                Some(hex) if !hex.starts_with('+') => u32::from_str_radix(hex, 16).ok(),
+                None if !text.starts_with('+') => text.parse().ok(),
+                _ => None,
+            });
         number.map(Some).ok_or_else(|| SpecFault::Number {
             option: self.option(option),
             value: value.to_string_lossy().into_owned(),

@@ -33,9 +33,9 @@ fn xclbin(xclbin: &[u8], insts: &[u8]) -> Image {
 
 #[test]
 fn artifacts_that_xrt_cannot_launch_are_refused_before_it_sees_them() {
-    let pdi = include_bytes!("../../../tests/data/aie/copy_npu2/design.pdi");
-    let hsaco = include_bytes!("../../../tests/data/aie/upstream_hsaco/copy_npu2_elf.hsaco");
-    let design = include_bytes!("../../../tests/data/aie/copy_npu2/design.xclbin");
+    let pdi = include_bytes!("../../../../tests/data/aie/copy_npu2/design.pdi");
+    let hsaco = include_bytes!("../../../../tests/data/aie/upstream_hsaco/copy_npu2_elf.hsaco");
+    let design = include_bytes!("../../../../tests/data/aie/copy_npu2/design.xclbin");
     for (image, fault) in [
         (elf(b""), ArtifactFault::Empty),
         (elf(pdi), ArtifactFault::Xrt(XrtFault::Pdi)),

@@ -159,7 +159,7 @@ mod tests {
     /// What aiecc of April 2026 makes of five and of six buffers.
     #[test]
     fn a_sixth_buffer_is_translated_by_nobody() {
-        let six = include_bytes!("../../tests/data/aie/six_buffers/insts.bin");
+        let six = include_bytes!("../../../tests/data/aie/six_buffers/insts.bin");
         assert_eq!(untranslated(six), Some(5));
         // The last operation but two patches the sixth address; as a later aiecc writes it.
         let patch = |words: &[u8]| words.starts_with(&[0x81, 0, 0, 0]) && words[32] == 5;
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn damaged_streams_end() {
-        let six = include_bytes!("../../tests/data/aie/six_buffers/insts.bin");
+        let six = include_bytes!("../../../tests/data/aie/six_buffers/insts.bin");
         for length in 0..six.len() {
             let _ = untranslated(&six[..length]);
         }

@@ -1,25 +1,16 @@
 //! Truncated, damaged and hostile files: never a panic, and never taken for whole.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "these are tests"
-)]
 
-#[path = "hsaco_files/mod.rs"]
-mod files;
-
-use files::{ACCEPTS, Elf, data, full_elf, hsaco_of, judged, put, rocr, stream, verdict_of};
-use npu_build::hsaco::container::Elf64;
-use npu_build::hsaco::dump::Dump;
-use npu_build::hsaco::elf32::ElfFault;
-use npu_build::hsaco::full_elf::{self, FullElf};
-use npu_build::hsaco::insts::Insts;
-use npu_build::hsaco::pack::Kernel;
-use npu_build::hsaco::section::{EntryFault, Section, SectionFault};
-use npu_build::hsaco::verdict::{Agent, Reader, Verdict};
-use npu_build::hsaco::xclbin::{Partition, Xclbin, XclbinFault};
-use npu_build::hsaco::{Arch, pdi};
+use super::files::{ACCEPTS, Elf, data, full_elf, hsaco_of, judged, put, rocr, stream, verdict_of};
+use npu_formats::container::Elf64;
+use npu_formats::dump::Dump;
+use npu_formats::elf32::ElfFault;
+use npu_formats::full_elf::{self, FullElf};
+use npu_formats::insts::Insts;
+use npu_formats::pack::Kernel;
+use npu_formats::section::{EntryFault, Section, SectionFault};
+use npu_formats::verdict::{Agent, Reader, Verdict};
+use npu_formats::xclbin::{Partition, Xclbin, XclbinFault};
+use npu_formats::{Arch, pdi};
 use proptest::prelude::*;
 
 const HSACOS: [(&str, Arch); 4] = [
@@ -272,7 +263,7 @@ fn overlapping_groups_do_not_make_the_work_a_square() {
     let group = elf.header(".group.0", 0);
     let header = elf.0[group..group + 40].to_vec();
     let table = u32::try_from(elf.0.len()).unwrap();
-    let old = usize::try_from(files::get(&elf.0, 0x20)).unwrap();
+    let old = usize::try_from(super::files::get(&elf.0, 0x20)).unwrap();
     let headers = elf.0[old..old + 13 * 40].to_vec();
     elf.0.extend(headers);
     for _ in 0..10_000 {
@@ -297,7 +288,7 @@ fn names_that_overlap_do_not_make_the_work_a_square() {
     let kernels: Vec<_> = (names.iter())
         .map(|name| stream(name, b"code", b"pdi"))
         .collect();
-    let mut section = files::section(&kernels);
+    let mut section = super::files::section(&kernels);
     // One name of 120,000 bytes, of which every kernel takes another tail.
     let strings = 48 + 44 * count;
     section[strings..strings + 6 * count - 1].fill(b'a');
@@ -382,7 +373,7 @@ proptest! {
         changes in prop::collection::vec((0_usize..37, any::<u32>(), 0_u32..200), 0..4),
         small in any::<bool>(),
     ) {
-        let mut bytes = files::section(&[stream("k", &[0; 8], b"PDI."), stream("l", &[0; 8], b"PDI.")]);
+        let mut bytes = super::files::section(&[stream("k", &[0; 8], b"PDI."), stream("l", &[0; 8], b"PDI.")]);
         for (at, any, few) in changes {
             put(&mut bytes, 4 * at, if small { few } else { any });
         }
@@ -410,7 +401,7 @@ proptest! {
         let written: Vec<_> = kernels
             .iter()
             .zip(&streams)
-            .map(|((name, (_, pdi, kernarg_size, columns)), insts)| npu_build::hsaco::section::WriteKernel {
+            .map(|((name, (_, pdi, kernarg_size, columns)), insts)| npu_formats::section::WriteKernel {
                 kernarg_size: *kernarg_size,
                 columns: *columns,
                 ..stream(name, insts, pdi)
@@ -434,9 +425,8 @@ proptest! {
 #[test]
 fn a_damaged_section_of_one_arch_does_not_hide_the_other() {
     let mut bytes = data("upstream_hsaco/copy_npu1_xclbin.hsaco");
-    let image =
-        npu_build::hsaco::section::SectionImage::new(&[stream("k", &[0; 4], b"pdi")]).unwrap();
-    bytes = npu_build::hsaco::container::Container::edited(&bytes, Arch::Aie2p, &image)
+    let image = npu_formats::section::SectionImage::new(&[stream("k", &[0; 4], b"pdi")]).unwrap();
+    bytes = npu_formats::container::Container::edited(&bytes, Arch::Aie2p, &image)
         .unwrap()
         .to_vec()
         .unwrap();
@@ -450,7 +440,7 @@ fn a_damaged_section_of_one_arch_does_not_hide_the_other() {
     );
     assert_eq!(dump.errors(), ["aie2: kernel table out of bounds"]);
     let verdict = |arch| verdict_of(&dump.verdicts, rocr(arch));
-    files::assert_invalid(&verdict(Arch::Aie2), "kernel table out of bounds");
+    super::files::assert_invalid(&verdict(Arch::Aie2), "kernel table out of bounds");
     assert_eq!(verdict(Arch::Aie2p), ACCEPTS);
     assert!(matches!(
         verdict_of(&dump.verdicts, Reader::Dumper),

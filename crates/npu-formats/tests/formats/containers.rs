@@ -1,8 +1,8 @@
 //! Files around an AIE section that is good: upstream's own hsaco with one place changed. What ROCR's
 //! ELF reader, aie-hsaco-dump and llvm-objcopy make of each was seen on them.
 
-use npu_build::hsaco::Arch;
-use npu_build::hsaco::verdict::{Reader, Status, Verdict};
+use npu_formats::Arch;
+use npu_formats::verdict::{Reader, Status, Verdict};
 
 use super::files::{ACCEPTS, data, judged, rocr, verdict_of};
 

@@ -1,23 +1,14 @@
 //! What is packed is what upstream's tools pack.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "these are tests"
-)]
 
-#[path = "hsaco_files/mod.rs"]
-mod files;
-
-use files::{Elf, data, llvm, path, stream};
-use npu_build::hsaco::container::{Container, Elf64};
-use npu_build::hsaco::full_elf::{self, FullElf};
-use npu_build::hsaco::insts::{Insts, InstsFault};
-use npu_build::hsaco::pack::{InputFault, Kernel, PackFault, Unloadable, pack, section};
-use npu_build::hsaco::section::{Section, SectionImage};
-use npu_build::hsaco::spec::{KernelOption, Spec};
-use npu_build::hsaco::xclbin::Xclbin;
-use npu_build::hsaco::{Arch, KernelKind, pdi};
+use super::files::{Elf, data, llvm, path, stream};
+use npu_formats::container::{Container, Elf64};
+use npu_formats::full_elf::{self, FullElf};
+use npu_formats::insts::{Insts, InstsFault};
+use npu_formats::pack::{InputFault, Kernel, PackFault, Unloadable, pack, section};
+use npu_formats::section::{Section, SectionImage};
+use npu_formats::spec::{KernelOption, Spec};
+use npu_formats::xclbin::Xclbin;
+use npu_formats::{Arch, KernelKind, pdi};
 
 /// formats.md's worked example, as ROCR's documentation prints it.
 const WORKED_EXAMPLE: &str = "
@@ -167,7 +158,7 @@ fn a_second_architecture_gives_what_objcopy_gives() {
         let kernels: Vec<_> = Section::parse(other).unwrap().check().unwrap();
         let kernels: Vec<_> = kernels
             .iter()
-            .map(|kernel| npu_build::hsaco::section::WriteKernel {
+            .map(|kernel| npu_formats::section::WriteKernel {
                 name: std::str::from_utf8(kernel.name).unwrap(),
                 kind: kernel.kind,
                 insts: kernel.insts,
@@ -573,11 +564,11 @@ fn what_another_kernel_runs_is_left_out() {
         let packed = pack(&hsaco, Arch::Aie2p, &specs, Unloadable::Refuse).unwrap();
         assert_eq!(packed.kernels, [entry], "{elf}");
         assert_eq!(packed.parts, parts, "{elf}");
-        let verdict = files::verdict_of(
-            &files::judged(&std::fs::read(&hsaco).unwrap()),
-            files::rocr(Arch::Aie2p),
+        let verdict = super::files::verdict_of(
+            &super::files::judged(&std::fs::read(&hsaco).unwrap()),
+            super::files::rocr(Arch::Aie2p),
         );
-        assert_eq!(verdict, files::ACCEPTS, "{elf}");
+        assert_eq!(verdict, super::files::ACCEPTS, "{elf}");
         // As aie-hsaco packs it, which ROCR then refuses.
         let packed = pack(&hsaco, Arch::Aie2p, &specs, Unloadable::Allow).unwrap();
         let refused: Vec<_> = packed.refused.iter().map(|it| &*it.kernel).collect();

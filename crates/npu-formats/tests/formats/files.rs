@@ -1,25 +1,18 @@
 //! Real artifacts, ways to damage them, and AIE sections that no packer would write.
-#![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "these are tests"
-)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use npu_build::hsaco::Arch;
-use npu_build::hsaco::container::{Container, Elf64};
-use npu_build::hsaco::section::{SectionImage, WriteKernel};
-use npu_build::hsaco::verdict::{Agent, Judgement, Reader, Status, Verdict, verdicts};
+use npu_formats::Arch;
+use npu_formats::container::{Container, Elf64};
+use npu_formats::section::{SectionImage, WriteKernel};
+use npu_formats::verdict::{Agent, Judgement, Reader, Status, Verdict, verdicts};
 
 /// The path of a file of `tests/data/aie`.
 pub fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data/aie")
-        .join(name)
+    let mut directories = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let data = directories.find_map(|it| Some(it.join("tests/data/aie")).filter(|it| it.is_dir()));
+    data.unwrap().join(name)
 }
 
 /// Its contents.
@@ -46,7 +39,7 @@ pub fn llvm(tool: &str, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
 pub fn stream<'a>(name: &'a str, insts: &'a [u8], pdi: &'a [u8]) -> WriteKernel<'a> {
     WriteKernel {
         name,
-        kind: npu_build::hsaco::KernelKind::PdiInsts,
+        kind: npu_formats::KernelKind::PdiInsts,
         insts,
         pdi,
         kernarg_size: 32,
@@ -58,7 +51,7 @@ pub fn stream<'a>(name: &'a str, insts: &'a [u8], pdi: &'a [u8]) -> WriteKernel<
 pub fn full_elf<'a>(name: &'a str, elf: &'a [u8]) -> WriteKernel<'a> {
     WriteKernel {
         name,
-        kind: npu_build::hsaco::KernelKind::FullElf,
+        kind: npu_formats::KernelKind::FullElf,
         insts: elf,
         pdi: &[],
         kernarg_size: 0,

@@ -3,10 +3,11 @@ use proptest::prelude::*;
 
 /// What ROCR's own packer made of real designs.
 const PDI: &[u8] =
-    include_bytes!("../../../../tests/data/aie/upstream_hsaco/copy_npu1_xclbin.hsaco");
-const ELF: &[u8] = include_bytes!("../../../../tests/data/aie/upstream_hsaco/copy_npu2_elf.hsaco");
+    include_bytes!("../../../../../tests/data/aie/upstream_hsaco/copy_npu1_xclbin.hsaco");
+const ELF: &[u8] =
+    include_bytes!("../../../../../tests/data/aie/upstream_hsaco/copy_npu2_elf.hsaco");
 const TWO: &[u8] =
-    include_bytes!("../../../../tests/data/aie/upstream_hsaco/two_kernels_npu2_elf.hsaco");
+    include_bytes!("../../../../../tests/data/aie/upstream_hsaco/two_kernels_npu2_elf.hsaco");
 
 /// The worked example of the format's documentation, without its container.
 const WORKED: &str = "

@@ -86,7 +86,7 @@ pub fn compile_as(extension: &str, kernel: &str, call: &str) -> Vec<u8> {
     let source = directory.join(format!("kernel.{extension}"));
     fs::write(&source, kernel).unwrap();
     fs::write(directory.join("call.inc"), call).unwrap();
-    let entry = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/cpu_entry.c");
+    let entry = concat!(env!("CARGO_MANIFEST_DIR"), "/../../templates/cpu_entry.c");
     let output = Command::new(compiler())
         .args(["-O3", "-shared", "-fPIC", "-Wl,-z,defs", "-I."])
         .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])

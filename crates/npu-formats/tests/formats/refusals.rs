@@ -1,28 +1,17 @@
 //! Who refuses what, row by row of the format's table: what the packer and the dumper of mid 2026
 //! and ROCR's own parser were seen to do.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "these are tests"
-)]
 
-#[path = "hsaco_files/containers.rs"]
-mod containers;
-#[path = "hsaco_files/mod.rs"]
-mod files;
-
-use files::{
+use super::files::{
     ACCEPTS, Elf, assert_invalid, data, full_elf, get, hsaco, hsaco_of, judged, judged_by, put,
     rocr, section, stream, verdict_of,
 };
-use npu_build::hsaco::Arch;
-use npu_build::hsaco::container::Container;
-use npu_build::hsaco::dump::Dump;
-use npu_build::hsaco::elf32::ElfFault;
-use npu_build::hsaco::full_elf::FullElf;
-use npu_build::hsaco::section::{EntryFault, Section, SectionFault, SectionImage};
-use npu_build::hsaco::verdict::{Agent, Reader, Status, Verdict};
+use npu_formats::Arch;
+use npu_formats::container::Container;
+use npu_formats::dump::Dump;
+use npu_formats::elf32::ElfFault;
+use npu_formats::full_elf::FullElf;
+use npu_formats::section::{EntryFault, Section, SectionFault, SectionImage};
+use npu_formats::verdict::{Agent, Reader, Status, Verdict};
 
 const PDI: &[u8] = b"PDIDATA!";
 const INSTS: &[u8] = &[0; 8];
