@@ -12,7 +12,6 @@
 //! | [`store`] | the cache directory: look up, verify, lock, publish, repair |
 //! | [`launcher`] | generated Rust |
 //! | [`config`] | flags, variables and files, in layers |
-//! | [`tensor`] | what is put into a kernel's arguments, and what comes out of them |
 //! | [`message`] | how the words of others are shown |
 //! | [`plan`] | which steps a kernel needs, chained by content |
 //!
@@ -21,20 +20,24 @@
 
 mod build_script;
 mod builder;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+#[allow(missing_docs, reason = "only the two programs call it")]
+pub mod cli;
 pub mod config;
 pub mod digest;
 pub mod interrupt;
 pub mod kernel;
 pub mod launcher;
 pub mod message;
-mod nearest;
+#[doc(hidden)]
+pub mod nearest;
 mod parallel;
 pub mod plan;
 mod recent;
 mod setters;
 pub mod step;
 pub mod store;
-pub mod tensor;
 pub mod toolchain;
 mod value;
 

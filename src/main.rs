@@ -1,13 +1,73 @@
-//! The `npu-build` program: parses the command line, calls one function, maps errors to exit codes.
-
-mod cli;
+//! The `npu-build` program: everything but launching, which `npu-build-run` does.
 
 use std::process::ExitCode;
 
-/// Loading what drives a device takes the dynamic linker, and being started by it takes longer than
-/// looking up a kernel: this program is linked statically where that is possible.
-const OPENS_DEVICES: bool = false;
+use clap::{Args, Parser, Subcommand};
+use npu_build::cli::args::{Command, Global};
+use npu_build::cli::{self, Failure, Program, Terminal, delegate};
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "npu-build",
+    version,
+    about = cli::ABOUT,
+    after_help = cli::EXIT_CODES,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+struct Arguments {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Commands,
+}
+
+#[derive(Debug, Subcommand)]
+enum Commands {
+    #[command(flatten)]
+    Own(Command),
+    /// Compile a kernel, launch it, and print, save or check what comes out
+    #[command(disable_help_flag = true)]
+    Run(Words),
+    /// Measure the launches of a kernel
+    #[command(disable_help_flag = true)]
+    Bench(Words),
+}
+
+// What npu-build-run makes sense of. No documentation: clap would take it for the command's.
+#[derive(Args, Debug)]
+struct Words {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    words: Vec<std::ffi::OsString>,
+}
+
+impl Program for Arguments {
+    fn of_one_command(global: Global, command: Command) -> Option<Self> {
+        let command = Commands::Own(command);
+        Some(Self { global, command })
+    }
+
+    fn global(&self) -> &Global {
+        &self.global
+    }
+
+    fn execute(&self, terminal: &Terminal) -> Result<(), Failure> {
+        match &self.command {
+            // Its completions know the options of `run` and `bench` as well.
+            Commands::Own(Command::Completions { .. }) if delegate::is_installed() => {
+                Err(delegate::become_it())
+            }
+            Commands::Own(command) => cli::execute::<Self>(&self.global, command, terminal),
+            Commands::Run(_) | Commands::Bench(_) => Err(delegate::become_it()),
+        }
+    }
+}
 
 fn main() -> ExitCode {
-    cli::main()
+    let mut words = std::env::args_os().skip(1);
+    let asks_for_help = words.next().is_some_and(|word| word == "help");
+    if asks_for_help && words.next().is_some_and(|it| it == "run" || it == "bench") {
+        return cli::report(delegate::become_it());
+    }
+    cli::main::<Arguments>()
 }

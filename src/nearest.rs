@@ -4,7 +4,7 @@
 const LONGEST: usize = 200;
 
 /// The candidate that `name` is most likely a misspelling of: at most a third of it is wrong.
-pub(crate) fn of<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
+pub fn of<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
     if name.len() > LONGEST {
         return None;
     }
@@ -24,6 +24,6 @@ pub(crate) fn of<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) 
 }
 
 /// The sentence's end: `; did you mean '…'?`, or nothing.
-pub(crate) fn hint(nearest: Option<&str>) -> String {
+pub fn hint(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }

@@ -1,67 +1,39 @@
 //! What the command line may say.
 
-use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::config::{LaunchGrid, Layer, Package, parse_jobs, parse_timeout, path};
+use crate::kernel::{Target, contract};
+use crate::step::cpu::March;
+use crate::step::npu::Options;
+use crate::toolchain::HsacoPacker;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
-use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-use npu_build::config::{LaunchGrid, Layer, Package, parse_jobs, parse_timeout, path};
-use npu_build::kernel::{Target, contract};
-use npu_build::step::cpu::March;
-use npu_build::step::npu::Options;
-use npu_build::toolchain::HsacoPacker;
+use clap::{ArgAction, Args, FromArgMatches as _, Subcommand, ValueEnum};
 use npu_runtime::{Direction, Runtime};
 
-#[derive(Debug, Parser)]
-#[command(
-    name = "npu-build",
-    version,
-    about = "Build cache and launcher generator for AMD NPU kernels",
-    after_help = "Exit codes: 0 done; 1 a tool refused the kernel, a launch failed, or a result is not the\n\
-                  expected one; 2 usage, configuration or bad input; 3 a tool, a runtime or a device\n\
-                  is missing or unusable; 4 the cache or an output could not be written;\n\
-                  130 interrupted.",
-    max_term_width = 100,
-    arg_required_else_help = true
-)]
-pub struct Arguments {
-    #[command(flatten)]
-    pub global: Global,
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-impl Arguments {
-    /// What this process was called with.
-    pub fn of_process() -> Result<Self, clap::Error> {
-        let words: Vec<_> = env::args_os().collect();
-        Self::of_one_command(&words).map_or_else(|| Self::try_parse_from(&words), Ok)
-    }
-
-    /// The same if the first word is a command that may hit and the rest can be understood by itself.
-    /// Choosing from all commands, and handing the options of every command down to each, takes
-    /// longer than looking an entry up.
-    fn of_one_command(words: &[OsString]) -> Option<Self> {
-        let words = words.get(1..)?;
-        match words.first()?.to_str()? {
-            "compile" => alone(words, Command::Compile),
-            "build" => alone(words, Command::Build),
-            _ => None,
-        }
+/// A command that may hit, if it and the rest of the words can be understood by themselves: choosing
+/// from all commands, and handing the options of every command down to each, takes longer than
+/// looking an entry up.
+pub(super) fn of_one_command(words: &[OsString]) -> Option<(Global, Command)> {
+    let words = words.get(1..)?;
+    match words.first()?.to_str()? {
+        "compile" => alone(words, Command::Compile),
+        "build" => alone(words, Command::Build),
+        _ => None,
     }
 }
 
 /// A command with its name and its arguments; `None` if that is not what `words` are, or if they ask
 /// for help.
-fn alone<C: Args>(words: &[OsString], command: fn(C) -> Command) -> Option<Arguments> {
+fn alone<C: Args>(words: &[OsString], command: fn(C) -> Command) -> Option<(Global, Command)> {
     let program = C::augment_args(Global::augment_args(clap::Command::new("npu-build")));
     let matches = program.try_get_matches_from(words).ok()?;
-    Some(Arguments {
-        global: Global::from_arg_matches(&matches).ok()?,
-        command: command(C::from_arg_matches(&matches).ok()?),
-    })
+    Some((
+        Global::from_arg_matches(&matches).ok()?,
+        command(C::from_arg_matches(&matches).ok()?),
+    ))
 }
 
 /// Options of every command.
@@ -183,12 +155,6 @@ pub enum Command {
         [build]\n  target = \"cpu\"\n\n  \
         [[kernel]]\n  path = \"kernels/vecadd.mlir\"\n  args = { out = \"out\" }")]
     Build(BuildCommand),
-    /// Compile a kernel, launch it, and print, save or check what comes out
-    #[command(after_help = super::run::args::RUN_HELP)]
-    Run(super::run::args::RunCommand),
-    /// Measure the launches of a kernel
-    #[command(after_help = super::run::args::BENCH_HELP)]
-    Bench(super::run::args::BenchCommand),
     /// Print what a kernel takes: its arguments with type, shape and direction
     #[command(after_help = "Examples:\n  \
         npu-build signature vecadd.mlir\n  \

@@ -5,11 +5,11 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use npu_build::config::{NpuChoices, PROJECT_FILE, Settings};
-use npu_build::plan::{Build, BuildError, Request, Session, Variant};
-use npu_build::step::launcher;
-use npu_build::step::npu::Options;
-use npu_build::store::{Artifact, Outcome};
+use crate::config::{NpuChoices, PROJECT_FILE, Settings};
+use crate::plan::{Build, BuildError, Request, Session, Variant};
+use crate::step::launcher;
+use crate::step::npu::Options;
+use crate::store::{Artifact, Outcome};
 
 use npu_runtime::Runtime;
 
@@ -141,7 +141,7 @@ fn deliver(
         steps.map(|step| step.key).collect()
     });
     for (request, result) in requests.iter().zip(results) {
-        let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+        let observe = |event: crate::store::Event<'_>| terminal.event(&event);
         let result = result.and_then(|build| match &delivery.out_dir {
             Some(directory) => {
                 let wanted = |artifact: &Artifact| delivery.wants(artifact);
@@ -206,7 +206,7 @@ fn build_all(
     jobs: Option<u32>,
     terminal: &Terminal,
 ) -> Vec<Result<Build, BuildError>> {
-    let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+    let observe = |event: crate::store::Event<'_>| terminal.event(&event);
     // Asked only now: the answer takes a dozen system calls.
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = match requests {

@@ -3,18 +3,18 @@
 
 use std::path::Path;
 
-use npu_build::Target;
-use npu_build::kernel::Level;
-use npu_build::plan::{BuildError, Session};
-use npu_build::toolchain::{
+use crate::Target;
+use crate::kernel::Level;
+use crate::plan::{BuildError, Session};
+use crate::toolchain::{
     AieTools, Candidate, FileIdentity, Format, Llvm, Packer, Rejected, Tool, ToolName,
 };
 use npu_runtime::Runtime;
 use serde::Serialize;
 
 use super::args::Global;
+use super::delegate::{self, Launchable};
 use super::json::text;
-use super::run::launch::open;
 use super::terminal::Terminal;
 use super::{Failure, session, settings};
 
@@ -356,29 +356,32 @@ fn summary(
     Ok(())
 }
 
-/// Opens the device of a runtime, and says what came of it. XRT's needs the shim, which is compiled if
-/// it is not in the cache.
+/// Says whether the device of a runtime can be opened. XRT's needs the shim, which is compiled if it
+/// is not in the cache.
 fn launchable(session: &Session, runtime: Runtime, terminal: &Terminal) -> Result<(), Failure> {
-    #[derive(Serialize)]
-    struct Launchable {
-        launch: &'static str,
-        usable: bool,
-        npu: Option<String>,
-        reason: Option<String>,
-    }
-    let (npu, reason) = match open(session, runtime, terminal) {
-        Ok(device) => (device.npu().map(|npu| npu.to_string()), None),
-        Err(Failure::Message { message, .. }) => (None, Some(message)),
-        Err(failure) => return Err(failure),
+    let is_named = std::env::var_os("NPU_RUNTIME_XRT_SHIM").is_some_and(|path| !path.is_empty());
+    let shim = match runtime {
+        Runtime::Xrt if !is_named => session
+            .shim(false, &|event| terminal.event(&event))
+            .map(Some),
+        _ => Ok(None),
+    };
+    let launchable = match shim {
+        Ok(shim) => {
+            let shim = shim.as_ref().and_then(|shim| shim.artifacts.first());
+            delegate::device(runtime, shim.map(|artifact| artifact.path.clone()))
+        }
+        Err(error) => Launchable {
+            launch: runtime.name().to_owned(),
+            usable: false,
+            npu: None,
+            reason: Some(error.report()),
+        },
     };
     if terminal.json {
-        return Ok(terminal.result_json(&Launchable {
-            launch: runtime.name(),
-            usable: reason.is_none(),
-            npu,
-            reason,
-        })?);
+        return Ok(terminal.result_json(&launchable)?);
     }
+    let Launchable { npu, reason, .. } = launchable;
     let state = match &reason {
         None => npu.map_or_else(|| "ready".to_owned(), |npu| format!("ready, an {npu}")),
         Some(reason) => {

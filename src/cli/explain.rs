@@ -1,8 +1,8 @@
 //! `npu-build explain`: hit or miss, and why.
 
-use npu_build::message::one_line;
-use npu_build::step::Kind;
-use npu_build::store::explain::{Difference, Explanation, Nearest, ago};
+use crate::message::one_line;
+use crate::step::Kind;
+use crate::store::explain::{Difference, Explanation, Nearest, ago};
 use serde::Serialize;
 
 use super::args::{Global, KernelCommand};
@@ -26,7 +26,7 @@ pub fn explain(
         false,
     );
     let session = session(settings, terminal)?;
-    let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+    let observe = |event: crate::store::Event<'_>| terminal.event(&event);
     for explanation in session.explain(&request, &observe)? {
         if terminal.json {
             terminal.result_json(&Object::of(&explanation))?;

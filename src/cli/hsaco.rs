@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::config::integer;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use npu_build::config::integer;
 use npu_formats::Arch;
 use npu_formats::dump::Dump;
 use npu_formats::file::{Bytes, FileFault};

@@ -1,9 +1,9 @@
 //! `npu-build signature` and `npu-build key`: what is known without compiling.
 
-use npu_build::kernel::Level;
-use npu_build::message::one_line;
-use npu_build::plan::Understood;
-use npu_build::step::material::Material;
+use crate::kernel::Level;
+use crate::message::one_line;
+use crate::plan::Understood;
+use crate::step::material::Material;
 use npu_runtime::{Bounds, Kind, Parameter, Shape, Signature};
 use serde::Serialize;
 

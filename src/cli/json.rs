@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use npu_build::launcher::Image;
-use npu_build::plan::{Build, BuiltKernel};
-use npu_build::store::{Artifact, Ensured};
+use crate::launcher::Image;
+use crate::plan::{Build, BuiltKernel};
+use crate::store::{Artifact, Ensured};
 use npu_runtime::Signature;
 use serde::Serialize;
 

@@ -3,50 +3,48 @@
 //! Results go to standard output, everything else to standard error. A closed pipe ends the program
 //! quietly, as it should.
 
-mod args;
+pub mod args;
 mod cache;
 mod closed;
-mod compile;
-mod device;
+pub mod compile;
+pub mod delegate;
 mod doctor;
 mod explain;
 mod hsaco;
 mod inspect;
-mod json;
-mod run;
+pub mod json;
 mod shim;
-mod terminal;
+pub mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
-use npu_build::config::{ConfigError, Environment, Settings};
-use npu_build::interrupt::{self, Interrupt};
-use npu_build::message::{lines, one_line};
-use npu_build::plan::{BuildError, Session};
-use npu_build::store::lock::LockError;
-use npu_build::store::{CleanError, ClearError};
+use crate::config::{ConfigError, Environment, Settings};
+use crate::interrupt::{self, Interrupt};
+use crate::message::{lines, one_line};
+use crate::plan::{BuildError, Session};
+use crate::store::lock::LockError;
+use crate::store::{CleanError, ClearError};
 
-use args::{Arguments, Command, Global};
-use terminal::Terminal;
+use args::{Command, Global};
+pub use terminal::{Terminal, Tone};
 
 /// Exit code for a kernel that failed.
-const FAILED: u8 = 1;
+pub const FAILED: u8 = 1;
 /// Exit code for usage, configuration and bad input.
-const BAD_INPUT: u8 = 2;
+pub const BAD_INPUT: u8 = 2;
 /// Exit code when a tool, a runtime or a device is missing.
-const MISSING: u8 = 3;
+pub const MISSING: u8 = 3;
 /// Exit code when the cache or an output can't be written.
-const UNWRITABLE: u8 = 4;
+pub const UNWRITABLE: u8 = 4;
 
 /// Exit code after Ctrl-C.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// Why a command failed, once everything there is to say has been decided.
 #[derive(Debug)]
-enum Failure {
+pub enum Failure {
     /// Standard output is gone.
     Output(io::Error),
     /// Something went wrong; `message` has not been printed yet.
@@ -117,7 +115,7 @@ impl From<ConfigError> for Failure {
 }
 
 impl Failure {
-    fn bad_input(message: impl AsRef<str>) -> Self {
+    pub fn bad_input(message: impl AsRef<str>) -> Self {
         Self::Message {
             message: one_line(message.as_ref()).into_owned(),
             code: BAD_INPUT,
@@ -125,43 +123,68 @@ impl Failure {
     }
 }
 
-/// Runs the program.
-pub fn main() -> ExitCode {
-    if let Some(message) = device::refuse_other_version().filter(|_| crate::OPENS_DEVICES) {
-        let _ = writeln!(io::stderr(), "error: {message}");
-        if wants_json(std::env::args_os()) {
-            let _ = terminal::json_error(&message, MISSING);
-        }
-        return MISSING.into();
+pub const ABOUT: &str = "Build cache and launcher generator for AMD NPU kernels";
+pub const EXIT_CODES: &str =
+    "Exit codes: 0 done; 1 a tool refused the kernel, a launch failed, or a result is not the
+expected one; 2 usage, configuration or bad input; 3 a tool, a runtime or a device
+is missing or unusable; 4 the cache or an output could not be written;
+130 interrupted.";
+
+/// A program's command line, and what it does.
+pub trait Program: clap::Parser {
+    /// The program for a command that was understood by itself.
+    fn of_one_command(_: Global, _: Command) -> Option<Self> {
+        None
     }
-    let arguments = match Arguments::of_process() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            return not_understood(&error);
-        }
+
+    fn global(&self) -> &Global;
+
+    fn execute(&self, terminal: &Terminal) -> Result<(), Failure>;
+}
+
+/// Runs the program.
+pub fn main<P: Program>() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    let alone = args::of_one_command(&words);
+    let alone = alone.and_then(|(global, command)| P::of_one_command(global, command));
+    let program = match alone.map_or_else(|| P::try_parse_from(&words), Ok) {
+        Ok(program) => program,
+        Err(error) => return not_understood(&error),
     };
     // Too large a file is an error like any other, and the tools keep what the signal does to them.
     let _ = interrupt::outlive_file_size_limit();
-    let terminal = Terminal::new(&arguments.global);
-    // The program that became this one has said it.
-    if !device::was_called() {
+    let terminal = Terminal::new(program.global());
+    // The program that called this one has said it.
+    if !delegate::was_called() {
         let names = std::env::vars_os().map(|(name, _)| name);
-        for warning in npu_build::config::unread_variables(names) {
+        for warning in crate::config::unread_variables(names) {
             terminal.warning(&warning);
         }
     }
-    match run(&arguments, &terminal) {
+    match program.execute(&terminal) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(Failure::Output(error)) => {
+        Err(failure) => report_on(&terminal, failure),
+    }
+}
+
+/// Reports a failure that comes before the command line is understood.
+pub fn report(failure: Failure) -> ExitCode {
+    let is_json = wants_json(std::env::args_os());
+    report_on(&Terminal::plain(is_json), failure)
+}
+
+fn report_on(terminal: &Terminal, failure: Failure) -> ExitCode {
+    match failure {
+        Failure::Output(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Failure::Output(error) => {
             terminal.error(&format!("can't write the result: {error}"), UNWRITABLE);
             UNWRITABLE.into()
         }
-        Err(Failure::Message { message, code }) => {
+        Failure::Message { message, code } => {
             terminal.error(&message, code);
             code.into()
         }
-        Err(Failure::Printed(code)) => code.into(),
+        Failure::Printed(code) => code.into(),
     }
 }
 
@@ -218,28 +241,25 @@ fn wants_json(mut words: impl Iterator<Item = OsString>) -> bool {
     false
 }
 
-fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
-    let global = &arguments.global;
-    match &arguments.command {
-        // What one of the two programs does not do is not linked into it.
-        Command::Run(command) if crate::OPENS_DEVICES => run::run(global, command, terminal),
-        Command::Bench(command) if crate::OPENS_DEVICES => run::bench(global, command, terminal),
-        Command::Doctor if crate::OPENS_DEVICES => doctor::run(global, terminal),
-        Command::Run(_) | Command::Bench(_) | Command::Doctor => {
-            Err(device::become_device_program())
-        }
+/// Carries out a command that opens no device.
+pub fn execute<P: Program>(
+    global: &Global,
+    command: &Command,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    match command {
         Command::Compile(command) => compile::compile(global, command, terminal),
         Command::Build(command) => compile::build(global, command, terminal),
         Command::Signature(command) => inspect::signature(global, command, terminal),
         Command::Key(command) => inspect::key(global, command, terminal),
         Command::Explain(command) => explain::explain(global, command, terminal),
         Command::Cache { command } => cache::run(global, command, terminal),
+        Command::Doctor => doctor::run(global, terminal),
         Command::Hsaco { command } => hsaco::run(command, terminal),
         Command::Shim(command) => shim::run(global, command, terminal),
         Command::Completions { shell } => {
-            let mut command = Arguments::command();
             let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut command, "npu-build", &mut text);
+            clap_complete::generate(*shell, &mut P::command(), "npu-build", &mut text);
             let text = String::from_utf8_lossy(&text);
             // For bash clap_complete 4.6 has two spellings of a name with a hyphen in its labels.
             let text = text.replace("npu__subcmd__build", "npu__build");
@@ -249,7 +269,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
 }
 
 /// The settings for this process, with `flags` on top.
-fn settings(global: &Global) -> Result<Settings, Failure> {
+pub fn settings(global: &Global) -> Result<Settings, Failure> {
     let cwd = std::env::current_dir().map_err(|error| {
         Failure::bad_input(format!("the current directory can't be used: {error}"))
     })?;
@@ -261,7 +281,7 @@ fn settings(global: &Global) -> Result<Settings, Failure> {
 }
 
 /// A session whose tools end with this process.
-fn session(settings: Settings, terminal: &Terminal) -> Result<Session, Failure> {
+pub fn session(settings: Settings, terminal: &Terminal) -> Result<Session, Failure> {
     Ok(Session::new(settings, Interrupt::on_signals(), &|event| {
         terminal.event(&event);
     })?)

@@ -1,7 +1,7 @@
 //! `npu-build shim`: the library through which launchers drive XRT.
 
-use npu_build::plan::copy_into;
-use npu_build::store::{Artifact, Ensured};
+use crate::plan::copy_into;
+use crate::store::{Artifact, Ensured};
 
 use super::args::{Global, ShimCommand};
 use super::json::{File, Shim};

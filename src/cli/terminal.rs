@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use npu_build::message::{lines, one_line};
-use npu_build::step::Kind;
-use npu_build::store::Event;
-use npu_build::store::lock::Holder;
+use crate::message::{lines, one_line};
+use crate::step::Kind;
+use crate::store::Event;
+use crate::store::lock::Holder;
 use serde::Serialize;
 
 use super::args::{Format, Global};
@@ -35,6 +35,17 @@ pub enum Tone {
 }
 
 impl Terminal {
+    /// Without colours.
+    pub(super) fn plain(json: bool) -> Self {
+        Self {
+            quiet: false,
+            verbose: false,
+            json,
+            colour: false,
+            announced: Mutex::default(),
+        }
+    }
+
     pub fn new(global: &Global) -> Self {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_none_or(|name| name == "dumb");

@@ -48,11 +48,22 @@ pub fn real_llvm() -> PathBuf {
     found
 }
 
+/// The program under test: that of the crate whose tests these are.
+pub const PROGRAM: &str = match option_env!("CARGO_BIN_EXE_npu-build") {
+    Some(program) => program,
+    None => env!("CARGO_BIN_EXE_npu-build-run"),
+};
+
+/// A file of the checkout.
+pub fn checkout(name: &str) -> PathBuf {
+    let mut directories = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let root = directories.find(|it| it.join("Cargo.lock").exists());
+    root.unwrap().join(name)
+}
+
 /// An example kernel.
 pub fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("examples/kernels")
-        .join(name)
+    checkout("examples/kernels").join(name)
 }
 
 /// The programs of a toolchain, in the order in which a compilation runs them.
@@ -81,7 +92,7 @@ fn recorded() -> &'static Recorded {
     RECORDED.get_or_init(|| {
         let directory = temporary();
         let cache = directory.path().join("cache");
-        let output = Command::new(env!("CARGO_BIN_EXE_npu-build"))
+        let output = Command::new(PROGRAM)
             .env_clear()
             .env("HOME", directory.path())
             .env("NPU_BUILD_CACHE_DIR", &cache)
@@ -252,7 +263,7 @@ impl Scene {
     pub fn copied(&self, program: &Path) -> Command {
         if !program.exists() {
             let status = Command::new("cp")
-                .arg(env!("CARGO_BIN_EXE_npu-build"))
+                .arg(PROGRAM)
                 .arg(program)
                 .status();
             assert!(status.unwrap().success());
@@ -270,7 +281,7 @@ impl Scene {
 
     /// The program with this scene's cache and toolchain, and nothing else of the environment.
     pub fn npu_build(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_npu-build"));
+        let mut command = Command::new(PROGRAM);
         command
             .current_dir(self.path())
             .env_clear()
@@ -431,10 +442,7 @@ pub fn faulty() -> &'static Path {
     let (_, path) = LIBRARY.get_or_init(|| {
         let directory = temporary();
         let path = directory.path().join("libfaulty_fs.so");
-        let source = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/doubles/faulty-fs/src/lib.rs"
-        );
+        let source = checkout("tests/doubles/faulty-fs/src/lib.rs");
         let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
         let mut command = Command::new(rustc);
         command

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::config::{Age, Bound, Bytes, Count, parse_jobs};
+use crate::kernel::Target;
 use clap::{Args, Subcommand, ValueEnum};
-use npu_build::config::{Age, Bound, Bytes, Count, parse_jobs};
-use npu_build::kernel::Target;
 
 #[derive(Debug, Subcommand)]
 pub enum CacheCommand {

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use npu_build::message::one_line;
-use npu_build::store::explain::ago;
-use npu_build::store::stats::Collected;
-use npu_build::store::{Listed, Store};
+use crate::message::one_line;
+use crate::store::explain::ago;
+use crate::store::stats::Collected;
+use crate::store::{Listed, Store};
 use serde::Serialize;
 
 use super::super::Failure;

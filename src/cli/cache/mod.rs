@@ -7,12 +7,12 @@ mod stats;
 
 use std::num::NonZero;
 
-use npu_build::config::{CacheChoices, CachePlace};
-use npu_build::digest::Digest;
-use npu_build::interrupt::Interrupt;
-use npu_build::message::one_line;
-use npu_build::plan::{BuildError, Session};
-use npu_build::store::{Bounds, Problem, Selection, Store};
+use crate::config::{CacheChoices, CachePlace};
+use crate::digest::Digest;
+use crate::interrupt::Interrupt;
+use crate::message::one_line;
+use crate::plan::{BuildError, Session};
+use crate::store::{Bounds, Problem, Selection, Store};
 use serde::Serialize;
 
 use super::args::Global;
@@ -85,7 +85,7 @@ fn verify(
         problems: u64,
         left: u64,
     }
-    let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+    let observe = |event: crate::store::Event<'_>| terminal.event(&event);
     let on_problem = |problem: &Problem| {
         let path = problem.path.display();
         let done = if problem.repaired { " (repaired)" } else { "" };
@@ -168,7 +168,7 @@ fn gc(
             .max_entries
             .map_or(set.entries, |_| given_bounds.entries),
     };
-    let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
+    let observe = |event: crate::store::Event<'_>| terminal.event(&event);
     let cleaned = store.clean(bounds, command.dry_run, interrupt, &observe)?;
     if terminal.json {
         terminal.result_json(&Summary {

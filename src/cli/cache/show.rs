@@ -1,9 +1,9 @@
 //! `npu-build cache show`.
 
-use npu_build::message::one_line;
-use npu_build::store::explain::ago;
-use npu_build::store::manifest::Manifest;
-use npu_build::store::{ShowError, Store};
+use crate::message::one_line;
+use crate::store::explain::ago;
+use crate::store::manifest::Manifest;
+use crate::store::{ShowError, Store};
 use serde::Serialize;
 
 use super::super::Failure;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use npu_build::message::one_line;
-use npu_build::store::Store;
-use npu_build::store::explain::ago;
-use npu_build::store::stats::{Collected, Counts, Missed, Totals};
+use crate::message::one_line;
+use crate::store::Store;
+use crate::store::explain::ago;
+use crate::store::stats::{Collected, Counts, Missed, Totals};
 use serde::Serialize;
 
 use super::super::terminal::Terminal;

@@ -3,19 +3,19 @@
 
 use std::fmt::Write as _;
 
+use crate::tensor::{Content, Source};
 use npu_build::config::{Package, Settings};
 use npu_build::kernel::{Kernel, Level, Target};
 use npu_build::message::one_line;
 use npu_build::plan::{Prepared, Request};
-use npu_build::tensor::{Content, Source};
 use npu_build::toolchain::Format;
 use npu_runtime::{Direction, Grid, Kind, Parameter, Runtime};
 
-use super::super::args::KernelArguments;
-use super::super::compile;
-use super::super::{BAD_INPUT, Failure};
 use super::args::{LaunchOptions, What};
 use super::report::size_text;
+use npu_build::cli::args::KernelArguments;
+use npu_build::cli::compile;
+use npu_build::cli::{BAD_INPUT, Failure};
 
 /// A launch that is understood.
 pub struct Job {

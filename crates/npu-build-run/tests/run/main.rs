@@ -7,7 +7,7 @@
     reason = "these are tests"
 )]
 
-#[path = "../common/mod.rs"]
+#[path = "../../../../tests/common/mod.rs"]
 mod common;
 
 mod bench;

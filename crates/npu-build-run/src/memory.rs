@@ -1,6 +1,6 @@
 //! Memory of the arguments' types, which are known at run time only.
 
-use npu_build::tensor::Layout;
+use crate::tensor::Layout;
 use npu_runtime::half::{bf16, f16};
 use npu_runtime::{Arg, Buffer, Device, Element, ElementType, Error, Scalar};
 use zerocopy::{FromBytes, Immutable, IntoBytes};

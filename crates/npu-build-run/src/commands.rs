@@ -3,23 +3,18 @@
 //! What is asked for is settled before anything is built, and nothing is written before all
 //! launches are done: bad input changes nothing.
 
-pub mod args;
-mod bench;
-pub mod launch;
-mod measure;
-mod memory;
-mod prepare;
-mod report;
-mod results;
-
 use std::time::Duration;
 
-use super::args::Global;
-use super::terminal::{Terminal, Tone};
-use super::{FAILED, Failure, session, settings};
-use args::{BenchCommand, RunCommand};
-use prepare::{Job, refuse_too_much};
-use results::{Expectations, Saves};
+use npu_build::cli::args::Global;
+use npu_build::cli::delegate::Launchable;
+use npu_build::cli::{FAILED, Failure, session, settings};
+use npu_build::cli::{Terminal, Tone};
+use npu_runtime::{Device, Runtime};
+
+use super::args::{BenchCommand, RunCommand};
+use super::prepare::{Job, refuse_too_much};
+use super::results::{Expectations, Saves};
+use super::{bench, launch, measure, report, results};
 
 /// Runs a kernel.
 pub fn run(global: &Global, command: &RunCommand, terminal: &Terminal) -> Result<(), Failure> {
@@ -96,4 +91,18 @@ pub fn bench(global: &Global, command: &BenchCommand, terminal: &Terminal) -> Re
     let loaded = launch::load(session(settings, terminal)?, options, job, terminal)?;
     let measured = bench::measure(command, loaded).map_err(launch::failure)?;
     report::bench(terminal, &measured)
+}
+
+/// Opens the device of a runtime, and tells what came of it.
+pub fn device(runtime: Runtime, terminal: &Terminal) -> Result<(), Failure> {
+    let (npu, reason) = match Device::open(runtime) {
+        Ok(device) => (device.npu().map(|npu| npu.to_string()), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    Ok(terminal.result_json(&Launchable {
+        launch: runtime.name().to_owned(),
+        usable: reason.is_none(),
+        npu,
+        reason,
+    })?)
 }

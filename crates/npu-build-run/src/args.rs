@@ -5,13 +5,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::tensor::{Number, Source};
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{ArgAction, Args};
 use npu_build::config::{self, integer, parse_timeout};
-use npu_build::tensor::{Number, Source};
 use npu_runtime::Direction;
 
-use super::super::args::{Contract, KernelOptions, direction_named};
+use npu_build::cli::args::{Contract, KernelOptions, direction_named};
 
 /// The most launches that can be asked for.
 const MOST_LAUNCHES: u32 = 1_000_000_000;

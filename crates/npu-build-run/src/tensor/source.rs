@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use npu_runtime::{Direction, ElementType, Kind, Parameter, Shape};
 
 use super::{Extent, ExtentError, Fill, Layout, Npy, NpyError, Number, NumberError, Shown};
-use crate::value::integer;
+use npu_build::config::integer;
 
 /// What an argument is given as.
 #[derive(Clone, Debug, PartialEq)]

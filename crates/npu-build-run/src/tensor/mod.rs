@@ -18,9 +18,9 @@ pub use compare::{Comparison, Difference, Tolerance};
 pub use elements::Elements;
 pub use extent::{Extent, ExtentError};
 pub use fill::Fill;
-pub use npy::{Npy, NpyError, NpyFault, save};
+pub use npy::{Npy, NpyError, save};
 pub use number::{Number, NumberError};
-pub use source::{Content, Source, SourceError};
+pub use source::{Content, Source};
 
 /// The type and the shape of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]

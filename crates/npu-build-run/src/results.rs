@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::tensor::{Comparison, Content, Difference, Elements, Number, Tolerance, save};
 use npu_build::message::one_line;
-use npu_build::tensor::{Comparison, Content, Difference, Elements, Number, Tolerance, save};
 use npu_runtime::ElementType;
 
-use super::super::{Failure, UNWRITABLE};
 use super::args::RunCommand;
 use super::launch::{Argument, Loaded, Value};
 use super::memory::slice;
 use super::prepare::{Input, Job, bad, position};
+use npu_build::cli::{Failure, UNWRITABLE};
 
 /// The `--save`s: an argument's position and a file.
 pub struct Saves(Vec<(usize, PathBuf)>);

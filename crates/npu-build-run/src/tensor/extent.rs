@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use npu_runtime::ElementType;
 
-use crate::nearest;
+use npu_build::nearest;
 
 /// As much as was said of a shape and a type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,21 +5,21 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::tensor::{Elements, Number};
 use npu_build::message::one_line;
-use npu_build::tensor::{Elements, Number};
 use npu_runtime::{Grid, Parameter};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::super::Failure;
-use super::super::json::text;
-use super::super::terminal::{Terminal, table};
 use super::args::RunCommand;
 use super::bench::Measured;
 use super::launch::{Argument, Loaded, Value};
 use super::measure::{Statistics, nanoseconds_text};
 use super::prepare::direction;
 use super::results::Compared;
+use npu_build::cli::Failure;
+use npu_build::cli::json::text;
+use npu_build::cli::terminal::{Terminal, table};
 
 /// How many elements of an argument are shown.
 const SHOWN: usize = 8;

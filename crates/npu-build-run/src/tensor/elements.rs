@@ -25,12 +25,6 @@ impl<'a> Elements<'a> {
         self.bytes.len() / size(self.element)
     }
 
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = Number> {
         let chunks = self.bytes.chunks_exact(size(self.element));

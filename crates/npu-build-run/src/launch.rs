@@ -2,19 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use crate::tensor::Layout;
 use npu_build::plan::Session;
-use npu_build::tensor::Layout;
 use npu_runtime::{
     Arg, Artifact, Bounds, Chain, Device, Direction, ElementType, Error, Grid, Kernel, Kind,
     Runtime,
 };
 use npu_runtime::{Element, Parameter};
 
-use super::super::terminal::Terminal;
-use super::super::{BAD_INPUT, FAILED, Failure, INTERRUPTED, MISSING, compile};
 use super::args::{LaunchOptions, VariableType, VariableValue};
 use super::memory::{self, Memory};
 use super::prepare::{Input, Job, bad, direction};
+use npu_build::cli::terminal::Terminal;
+use npu_build::cli::{BAD_INPUT, FAILED, Failure, INTERRUPTED, MISSING, compile};
 
 /// Launches that a chain has at most. Longer ones are several.
 const LONGEST_CHAIN: usize = 1024;
