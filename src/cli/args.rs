@@ -418,6 +418,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use clap::Parser as _;
+
+    #[derive(Debug, clap::Parser)]
+    #[command(name = "npu-build", version, arg_required_else_help = true)]
+    struct All {
+        #[command(flatten)]
+        global: Global,
+        #[command(subcommand)]
+        command: Command,
+    }
+
+    impl From<(Global, Command)> for All {
+        fn from((global, command): (Global, Command)) -> Self {
+            Self { global, command }
+        }
+    }
 
     const WORDS: &[&str] = &[
         "k.mlir",
@@ -482,8 +498,8 @@ mod tests {
         ) {
             let words = ["npu-build", name].into_iter().chain(rest);
             let words: Vec<_> = words.map(OsString::from).collect();
-            let alone = Arguments::of_one_command(&words);
-            let among_all = Arguments::try_parse_from(&words).ok();
+            let alone = of_one_command(&words).map(All::from);
+            let among_all = All::try_parse_from(&words).ok();
             prop_assert_eq!(format!("{alone:?}"), format!("{among_all:?}"));
         }
     }
@@ -493,8 +509,8 @@ mod tests {
         use std::os::unix::ffi::OsStringExt as _;
         let path = OsString::from_vec(b"k\xff.mlir".to_vec());
         let words = ["npu-build".into(), "compile".into(), path];
-        let alone = Arguments::of_one_command(&words).unwrap();
-        let among_all = Arguments::try_parse_from(&words).unwrap();
+        let alone = All::from(of_one_command(&words).unwrap());
+        let among_all = All::try_parse_from(&words).unwrap();
         assert_eq!(format!("{alone:?}"), format!("{among_all:?}"));
     }
 }

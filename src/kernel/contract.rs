@@ -366,8 +366,11 @@ fn is_word(word: &str) -> bool {
     let name = plain(word);
     let is_number = name.bytes().all(|c| c.is_ascii_digit());
     let goes_on = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'$' | b'.' | b'-');
-    let starts = |c: char| c != '-' && !c.is_ascii_digit();
-    !name.is_empty() && (is_number || name.starts_with(starts) && name.bytes().all(goes_on))
+    // Without the `%` it looks like a difference.
+    let is_bare = name.len() == word.len();
+    let starts = |c: char| c != '-' && (!is_bare || !c.is_ascii_digit());
+    let is_name = name.starts_with(starts) && name.bytes().all(goes_on);
+    !name.is_empty() && (is_number || is_name && !(is_bare && name.contains('-')))
 }
 
 fn dimensions(count: usize) -> String {

@@ -205,7 +205,8 @@ pub(super) fn maps<'s>(
     (start, end): (usize, usize),
 ) -> Option<Vec<&'s str>> {
     // Attributes nest, and another one may hold a word of this name.
-    let mut keys = (start..end).filter(|i| tokens.is_word(*i, "indexing_maps"));
+    let is_key = |i: &usize| tokens.text(*i).trim_matches('"') == "indexing_maps";
+    let mut keys = (start..end).filter(is_key);
     let key = keys.next()?;
     if keys.next().is_some() || has_alias_before(tokens, start, key) {
         return None;
@@ -222,6 +223,9 @@ pub(super) fn maps<'s>(
                 map = *aliases.get(tokens.text(map))?;
             }
             let text = tokens.span(map, header::after_type(tokens, map));
+            if text.contains("//") {
+                return None;
+            }
             maps.push(text.strip_prefix("affine_map<")?.strip_suffix('>')?);
         }
         at = header::after_type(tokens, at);

@@ -151,7 +151,24 @@ impl<'s> Scanner<'_, 's> {
             flows: None,
         };
         let named: Vec<_> = arguments.iter().map(|it| it.name).zip(types).collect();
-        bounds::extents(&context, function.body?, &named)
+        let extents = bounds::extents(&context, function.body?, &named)?;
+        self.is_plain().then_some(extents)
+    }
+
+    /// Whether nothing in the file speaks to LLVM or the linker: attributes that change how functions
+    /// are called, globals and functions that take the place of the C library's, code that runs when
+    /// the object is loaded.
+    fn is_plain(&self) -> bool {
+        let tokens = self.tokens;
+        (0..tokens.len()).all(|at| match tokens.kind(at) {
+            Kind::Word => {
+                let word = tokens.text(at);
+                !word.starts_with("llvm.") && !matches!(word, "CConv" | "memref.global")
+            }
+            Kind::Text => !tokens.text(at).trim_matches('"').starts_with("llvm."),
+            Kind::Hash => !tokens.text(at).starts_with("#llvm."),
+            _ => true,
+        })
     }
 
     fn refused_type(

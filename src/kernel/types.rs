@@ -186,9 +186,11 @@ fn memref(inside: &str) -> Option<Type> {
     let element = element_of(element)?;
     let (mut layout, mut memory_space) = (Layout::Identity, None);
     for (position, part) in parts.enumerate() {
-        match layout_of(part) {
+        // `strided <[1]>` is one, too.
+        let part = part.replace(" <", "<");
+        match layout_of(&part) {
             Some(found) if position == 0 => layout = found,
-            _ if memory_space.is_none() && !part.is_empty() => memory_space = Some(part.to_owned()),
+            _ if memory_space.is_none() && !part.is_empty() => memory_space = Some(part),
             _ => return None,
         }
     }

@@ -262,10 +262,7 @@ impl Scene {
     /// The program as [`Scene::npu_build`] has it, but a copy of it at `program`, alone.
     pub fn copied(&self, program: &Path) -> Command {
         if !program.exists() {
-            let status = Command::new("cp")
-                .arg(PROGRAM)
-                .arg(program)
-                .status();
+            let status = Command::new("cp").arg(PROGRAM).arg(program).status();
             assert!(status.unwrap().success());
         }
         in_place_of(&self.npu_build(), program)

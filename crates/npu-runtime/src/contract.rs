@@ -170,19 +170,18 @@ fn product(
     grid: Grid,
     args: &[Arg<'_>],
 ) -> Result<Option<u64>, Broken> {
-    let mut product = Some(1_u64);
+    let (mut product, mut is_zero) = (Some(1_u64), false);
     for factor in factors {
         let value = match factor {
             Factor::Number(number) => *number,
             Factor::Grid(axis) => grid.size(*axis).into(),
             Factor::Scalar(position) => scalar(*position, signature, args)?,
         };
-        product = match (product, value) {
-            (_, 0) => return Ok(Some(0)),
-            (product, value) => product.and_then(|product| product.checked_mul(value)),
-        };
+        // What follows may be negative, which is refused whatever the product is.
+        is_zero |= value == 0;
+        product = product.and_then(|product| product.checked_mul(value));
     }
-    Ok(product)
+    Ok(if is_zero { Some(0) } else { product })
 }
 
 /// The value of an integer. A negative one is refused: the kernel might take it for a huge one.

@@ -71,7 +71,7 @@ impl Signature {
         match extent {
             Extent::Any => "_".to_owned(),
             Extent::Exactly(size) => size.to_string(),
-            Extent::Same(name) => name.to_string(),
+            Extent::Same(name) => plain_or_value(name),
             Extent::AtLeast(factors) => {
                 let factors = factors.iter().map(|factor| self.factor_text(*factor));
                 factors.collect::<Vec<_>>().join("*")
@@ -97,12 +97,26 @@ impl Signature {
     }
 
     fn factor_text(&self, factor: Factor) -> String {
-        let name = match factor {
-            Factor::Number(number) => return number.to_string(),
-            Factor::Scalar(position) => self.parameters.get(position).map(|it| it.name.as_ref()),
-            Factor::Grid(axis) => GRID.get(axis).copied(),
-        };
-        name.unwrap_or("?").to_owned()
+        match factor {
+            Factor::Number(number) => number.to_string(),
+            Factor::Scalar(position) => {
+                let parameter = self.parameters.get(position);
+                parameter.map_or_else(|| "?".to_owned(), |it| plain_or_value(&it.name))
+            }
+            Factor::Grid(axis) => GRID.get(axis).copied().unwrap_or("?").to_owned(),
+        }
+    }
+}
+
+/// A name; as MLIR has it, with `%`, where it would mean something else in an extent.
+fn plain_or_value(name: &str) -> String {
+    let means_else = name == "_"
+        || name.starts_with(|c: char| c.is_ascii_digit())
+        || name.starts_with("grid.")
+        || name.contains('-');
+    match means_else {
+        true => format!("%{name}"),
+        false => name.to_owned(),
     }
 }
 

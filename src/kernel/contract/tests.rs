@@ -93,6 +93,7 @@ fn what_does_not_fit_is_refused() {
         ),
         (VECADD, "x=3n,y=n,out=n", "'3n' is no extent"),
         (VECADD, "x=-n,y=n,out=n", "'-n' is no extent"),
+        (VECADD, "x=n-1,y=n-1,out=n", "'n-1' is no extent"),
         (
             VECADD,
             "x=grid.w,y=n,out=n",

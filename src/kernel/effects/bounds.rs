@@ -39,6 +39,8 @@ pub(in crate::kernel) fn extents<'s>(
         frames: vec![Frame::default()],
         values: HashMap::new(),
         sizes: Sizes::default(),
+        allocated: Vec::new(),
+        may_poison: false,
     };
     let mut shapes = Vec::new();
     for (name, of_type) in arguments {
@@ -57,6 +59,9 @@ pub(in crate::kernel) fn extents<'s>(
         shapes.push(shape);
     }
     proof.run()?;
+    if !proof.allocations_fit(&shapes) {
+        return None;
+    }
     let mut names = HashMap::new();
     let extents = arguments.iter().zip(shapes).map(|((name, _), shape)| {
         let several = shape.len() > 1;
@@ -118,6 +123,10 @@ struct Proof<'c, 's> {
     /// By name. One that two regions use is given anew in the second before anything reads it.
     values: HashMap<&'s str, Value>,
     sizes: Sizes,
+    /// The dimensions of what was allocated, and the bytes of those that are known.
+    allocated: Vec<(Vec<Size>, u64)>,
+    /// Whether a value may be poison, or memory that was never written.
+    may_poison: bool,
 }
 
 impl<'s> Proof<'_, 's> {
@@ -172,7 +181,6 @@ impl<'s> Proof<'_, 's> {
             self.frames.push(frame);
             return Some(());
         }
-        self.reader.attributes();
         if frame.is_structured && self.reader.arrow().is_some() {
             self.reader.types()?;
         }
@@ -303,7 +311,6 @@ impl<'s> Proof<'_, 's> {
 
     /// `%a, %b : type, type`, or nothing.
     fn values_that_leave(&mut self) -> Option<()> {
-        self.reader.attributes();
         if self.reader.tokens.kind(self.reader.at) != Kind::Value {
             return Some(());
         }
@@ -320,6 +327,9 @@ impl<'s> Proof<'_, 's> {
 
     /// `scf.if %c -> (types) {`.
     fn branch(&mut self, results: Results<'s>) -> Option<()> {
+        if self.may_poison {
+            return None;
+        }
         self.reader.value()?;
         let values = self.results_by_type()?;
         self.reader.punct(b'{')?;

@@ -51,7 +51,9 @@ fn results_are_shown_saved_and_compared() {
 /// count on it.
 #[test]
 fn a_copy_of_another_size_is_no_whole_one() {
-    let scene = Scene::with(include_str!("../../../../tests/data/kernels/copy-into-larger.mlir"));
+    let scene = Scene::with(include_str!(
+        "../../../../tests/data/kernels/copy-into-larger.mlir"
+    ));
     let run = "run k.mlir --target cpu --arg y=full:7 --save y=y.npy";
     let told = scene.run(&format!("{run} --arg x=iota:64"));
     told.fails(2, &["`x` (memref<?xf32>)", "128 elements, got 64"]);
@@ -258,7 +260,9 @@ fn the_project_file_has_its_say() {
 /// Each program reads what the one before it has written: right on one thread, and only there.
 #[test]
 fn programs_that_build_on_each_other_are_run_on_one_thread() {
-    let scene = Scene::with(include_str!("../../../../tests/data/kernels/dependent-programs.mlir"));
+    let scene = Scene::with(include_str!(
+        "../../../../tests/data/kernels/dependent-programs.mlir"
+    ));
     let told = scene
         .run("run k.mlir --target cpu --grid 3000 --threads 1 --arg o=zeros:3001 --save o=o.npy");
     assert_eq!(told.code(), 0, "{told:?}");
@@ -279,7 +283,9 @@ fn programs_that_build_on_each_other_are_run_on_one_thread() {
 /// What the assertion says is in the error, wherever standard output goes, and the host goes on.
 #[test]
 fn a_false_assertion_is_an_error_of_the_launch() {
-    let scene = Scene::with(include_str!("../../../../tests/data/kernels/false-assert.mlir"));
+    let scene = Scene::with(include_str!(
+        "../../../../tests/data/kernels/false-assert.mlir"
+    ));
     let told = scene.run("run k.mlir --target cpu --arg a=zeros");
     assert_eq!(told.code(), 1, "{told:?}");
     assert_eq!(told.stdout(), "");

@@ -39,14 +39,21 @@ impl<'s> Proof<'_, 's> {
                 b = operand;
             }
         }
-        while self.reader.any_word().is_some() {
+        while let Some(flag) = self.reader.any_word() {
+            let start = self.reader.at;
             self.reader.angles();
+            let text = self.reader.tokens.span(start, self.reader.at);
+            let is_harmless = matches!(
+                text,
+                "" | "<contract>" | "<reassoc>" | "<reassoc, contract>" | "<none>"
+            );
+            self.may_poison |= flag != "fastmath" && !text.is_empty() || !is_harmless;
         }
-        self.reader.attributes();
         let mut types = self.reader.colon_types()?;
         if self.reader.eat_word("to") {
             types.push(self.reader.of_type()?);
         }
+        self.may_poison |= makes_poison(name);
         if may_trap(name) && b.number().is_none_or(|divisor| divisor <= 0) {
             return None;
         }
@@ -83,7 +90,7 @@ impl<'s> Proof<'_, 's> {
         self.reader.word("to")?;
         let end = self.term()?;
         let step = match self.reader.eat_word("step") {
-            true => self.term()?.number()?,
+            true => self.term()?.number().filter(|step| *step > 0)?,
             false if name == "affine.for" => 1,
             false => return None,
         };
@@ -138,7 +145,7 @@ impl<'s> Proof<'_, 's> {
             self.sizes.holds(*size, index)?;
         }
         self.reader.punct(b']')?;
-        self.reader.attributes();
+        self.reader.attributes(&["nontemporal"])?;
         self.reader.colon_types()?;
         Some(())
     }
@@ -161,6 +168,12 @@ impl<'s> Proof<'_, 's> {
 /// Whether numbers of this type are as wide as those of [`Int`].
 fn is_wide(of_type: &str) -> bool {
     matches!(of_type, "index" | "i32" | "i64")
+}
+
+/// Whether the result of an operation may be poison, on which no branch may depend.
+fn makes_poison(name: &str) -> bool {
+    let integers = ["arith.shl", "arith.shr", "arith.fpto"];
+    integers.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether an operation on integers has no result for a second operand that is not positive.

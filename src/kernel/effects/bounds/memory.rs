@@ -2,9 +2,12 @@
 
 use super::sizes::{Int, Size};
 use super::{Proof, Value, shape_of};
+use crate::kernel::types::{self, Element};
 
-/// So many elements may be allocated besides those of a dynamic dimension.
-const MOST_ELEMENTS: u64 = 1 << 31;
+/// So many bytes may be allocated if no dimension is dynamic.
+const MOST_BYTES: u64 = 1 << 31;
+/// So many, for each element of an argument: no memory has more than 2^47 of those.
+const MOST_BYTES_EACH: u64 = 1 << 15;
 
 impl Proof<'_, '_> {
     /// `memref.dim %m, %c : type`.
@@ -18,8 +21,7 @@ impl Proof<'_, '_> {
         Some(size.map(|size| Value::Int(Int::of_size(*size))))
     }
 
-    /// New memory, or a new tensor: `(%d) {attributes} : type`. A product of several dynamic sizes
-    /// could overflow.
+    /// New memory, or a new tensor: `(%d) {alignment = 64} : type`.
     pub(super) fn allocation(&mut self) -> Option<Value> {
         let mut given = Vec::new();
         self.reader.punct(b'(')?;
@@ -29,22 +31,51 @@ impl Proof<'_, '_> {
             }
             given.push(self.term()?.size()?);
         }
-        self.reader.attributes();
+        self.reader.attributes(&["alignment"])?;
         self.reader.punct(b':')?;
-        let mut given = given.into_iter();
-        let (mut sizes, mut elements, mut symbols) = (Vec::new(), 1_u64, 0);
-        for dim in shape_of(self.reader.of_type()?)? {
+        let text = self.reader.of_type()?;
+        let (mut given, mut sizes, mut known) =
+            (given.into_iter(), Vec::new(), element_bytes(text)?);
+        for dim in shape_of(text)? {
             let size = match dim {
                 Some(size) => Size::Known(size),
                 None => given.next()?,
             };
-            match size {
-                Size::Known(size) => elements = elements.checked_mul(size)?,
-                Size::Symbol(_) => symbols += 1,
+            if let Size::Known(size) = size {
+                known = known.checked_mul(size)?;
             }
             sizes.push(size);
         }
-        (symbols <= 1 && elements <= MOST_ELEMENTS).then_some(Value::Shape(sizes))
+        if given.next().is_some() {
+            return None;
+        }
+        self.may_poison = true;
+        self.allocated.push((sizes.clone(), known));
+        Some(Value::Shape(sizes))
+    }
+
+    /// Whether no size of an allocation can overflow: it is known, or its dynamic dimensions are among
+    /// those of an argument that has no others, which is in memory.
+    pub(super) fn allocations_fit(&self, arguments: &[Vec<Size>]) -> bool {
+        let class = |size: &Size| match size {
+            Size::Known(_) => None,
+            Size::Symbol(symbol) => Some(self.sizes.root(*symbol)),
+        };
+        let dynamic = |shape: &[Size]| -> Vec<usize> {
+            let mut list: Vec<_> = shape.iter().filter_map(class).collect();
+            list.sort_unstable();
+            list
+        };
+        let holds_any = |shape: &&Vec<Size>| !shape.contains(&Size::Known(0));
+        let arguments = arguments.iter().filter(holds_any);
+        let arguments: Vec<_> = arguments.map(|shape| dynamic(shape)).collect();
+        self.allocated.iter().all(|(shape, known)| {
+            let dynamic = dynamic(shape);
+            match dynamic.is_empty() {
+                true => *known <= MOST_BYTES,
+                false => *known <= MOST_BYTES_EACH && arguments.contains(&dynamic),
+            }
+        })
     }
 
     /// `memref.dealloc %m : type`, of memory that the same region has allocated.
@@ -121,4 +152,12 @@ impl Proof<'_, '_> {
         let mut pairs = a.iter().zip(b);
         pairs.try_for_each(|(a, b)| self.sizes.equate(*a, *b))
     }
+}
+
+/// The bytes of an element of `memref<…>` or `tensor<…>`.
+fn element_bytes(text: &str) -> Option<u64> {
+    let (_, inside) = text.split_once('<')?;
+    let (_, element) = types::dimensions(inside.strip_suffix('>')?)?;
+    // A layout or an encoding is none of a type that may be allocated here.
+    Some(Element::parse(element)?.kind.size() as u64)
 }

@@ -72,11 +72,28 @@ impl<'s> Reader<'_, 's> {
         Some(list)
     }
 
-    /// Passes attributes in braces, if they are next.
-    pub(super) fn attributes(&mut self) {
-        if self.tokens.is(self.at, b'{') {
-            self.at = self.tokens.after(self.at);
+    /// Passes attributes in braces, if they are next and of these names. Others could give an
+    /// operation another meaning, such as an alignment that a launch does not check.
+    pub(super) fn attributes(&mut self, known: &[&str]) -> Option<()> {
+        if !self.eat(b'{') {
+            return Some(());
         }
+        let close = self.tokens.close(self.at - 1);
+        while self.at < close {
+            let key = self.any_word()?;
+            if !known.contains(&key) {
+                return None;
+            }
+            self.punct(b'=')?;
+            while self.at < close && !self.tokens.is(self.at, b',') {
+                self.at = match self.tokens.is(self.at, b'<') {
+                    true => self.tokens.after_angle(self.at, close),
+                    false => self.tokens.after(self.at),
+                };
+            }
+            self.eat(b',');
+        }
+        self.punct(b'}')
     }
 
     /// Passes `<…>`, if it is next.
@@ -90,13 +107,15 @@ impl<'s> Reader<'_, 's> {
     pub(super) fn of_type(&mut self) -> Option<&'s str> {
         let start = self.at;
         self.at = self.after_type(start)?;
-        match self.tokens.kind(start) {
+        let text = match self.tokens.kind(start) {
             Kind::Bang if self.at == start + 1 => {
                 let value = *self.aliases.get(self.tokens.text(start))?;
-                Some(self.tokens.span(value, self.after_type(value)?))
+                self.tokens.span(value, self.after_type(value)?)
             }
-            _ => Some(self.tokens.span(start, self.at)),
-        }
+            _ => self.tokens.span(start, self.at),
+        };
+        // With a comment in it, it is not what it looks like.
+        (!text.contains("//")).then_some(text)
     }
 
     fn after_type(&self, at: usize) -> Option<usize> {

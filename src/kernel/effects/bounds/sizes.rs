@@ -122,7 +122,7 @@ impl Sizes {
         }
     }
 
-    fn root(&self, mut symbol: usize) -> usize {
+    pub(super) fn root(&self, mut symbol: usize) -> usize {
         while let Some(it) = self.symbols.get(symbol).filter(|it| it.parent != symbol) {
             symbol = it.parent;
         }

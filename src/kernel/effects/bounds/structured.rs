@@ -16,7 +16,8 @@ impl<'s> Proof<'_, 's> {
         let mut is_complete = name != "linalg.generic";
         if name == "linalg.generic" {
             let open = self.reader.at;
-            self.reader.attributes();
+            self.reader
+                .attributes(&["indexing_maps", "iterator_types", "doc", "library_call"])?;
             let list = overwrite::maps(
                 self.reader.tokens,
                 self.reader.aliases,
@@ -76,7 +77,6 @@ impl<'s> Proof<'_, 's> {
         {
             return None;
         }
-        self.reader.attributes();
         self.reader.punct(b'}')?;
         Some(true)
     }

@@ -284,6 +284,67 @@ fn static_shapes_of_unknown_operations_prove_nothing() {
     assert_eq!(checks([STATIC, "memref<4xf32>", STATIC], shorter), None);
 }
 
+/// Each of these was called proven once, and crashed.
+#[test]
+fn what_looks_like_something_else_proves_nothing() {
+    let fill = |of_type: &str| format!("linalg.fill ins(%s : f32) outs(%x : {of_type})");
+    for hidden in [
+        "memref<8xf32, strided <[1000], offset: 5>>",
+        "memref<?xf32, affine_map <(d0) -> (d0 * 1000)>>",
+    ] {
+        assert_eq!(of(hidden, &fill(hidden)), None, "{hidden}");
+    }
+    for unproven in [
+        "%e = memref.dim %x, %c0 : memref<?xf32>\n%b = tensor.empty(%e) : tensor<4x//\n?xf32>",
+        "linalg.generic {indexing_maps = [affine_map<(d0 //,d0 //y,\n) -> (d0 //\n)>, affine_map<(d0 //,d0 //y,\n) -> (d0 //y\n)>], iterator_types = [\"parallel\"]} ins(%x : memref<?xf32>) outs(%y : memref<?xf32>) {\n^bb0(%a: f32, %b: f32): linalg.yield %a : f32\n}",
+        "linalg.generic {decoy = {indexing_maps = [#id, #id]}, \"indexing_maps\" = [#t, #t], iterator_types = [\"parallel\"]} ins(%x : memref<?xf32>) outs(%y : memref<?xf32>) {\n^bb0(%a: f32, %b: f32): linalg.yield %a : f32\n}",
+        "%d = memref.dim %x, %c0 : memref<?xf32>\n%m = memref.alloc(%d) : memref<?x2147483648xf32>",
+        "%d = memref.dim %x, %c0 : memref<?xf32>\n%t = bufferization.alloc_tensor(%d) {memory_space = 257 : i64} : tensor<?xf32>",
+        "scf.for %i = %c0 to %c8 step %c0 {\n}",
+    ] {
+        assert_eq!(of(DYNAMIC, unproven), None, "{unproven}");
+    }
+    let aligned = "%v = memref.load %x[%c0] {alignment = 64 : i64} : memref<8xf32>";
+    assert_eq!(of(STATIC, aligned), None);
+    // A branch on a value that is poison may go anywhere.
+    let shifted =
+        "%p = arith.shli %n, %c8 : index\n%c = arith.cmpi sgt, %p, %n : index\nscf.if %c {\n}";
+    assert_eq!(of(STATIC, shifted), None);
+    proven(of(STATIC, &shifted.replace("shli", "addi")), ["", "", ""]);
+    // The other dimension may be 0, and this one then as large as it likes.
+    let unbounded =
+        "%d = memref.dim %x, %c0 : memref<?x?xf32>\n%m = memref.alloc(%d) : memref<?xf32>";
+    assert_eq!(of("memref<?x?xf32>", unbounded), None);
+    let square = "%d = memref.dim %x, %c0 : memref<?x?xf32>\n%e = memref.dim %y, %c1 : memref<?x?xf32>\n%m = tensor.empty(%d, %e) : tensor<?x?xf32>\nbufferization.materialize_in_destination %m in restrict writable %z : (tensor<?x?xf32>, memref<?x?xf32>) -> ()";
+    proven(
+        of("memref<?x?xf32>", square),
+        ["x[0] _", "_ y[1]", "x[0] y[1]"],
+    );
+}
+
+/// What speaks to LLVM or the linker may change what any function does.
+#[test]
+fn a_file_that_speaks_to_the_linker_proves_nothing() {
+    for (before, attributes) in [
+        ("", "attributes {CConv = #llvm.cconv<win64cc>}"),
+        ("memref.global @memset : memref<64xi8> = dense<1>", ""),
+        (
+            "llvm.func @sinf(%a: f32) -> f32 { llvm.return %a : f32 }",
+            "",
+        ),
+        ("", ""),
+    ] {
+        let text = format!(
+            "{before}\nfunc.func @k(%x: memref<?xf32>, %s: f32) {attributes} {{\nlinalg.fill ins(%s : f32) outs(%x : memref<?xf32>)\nreturn }}"
+        );
+        let module = Module::scan(text.as_bytes()).unwrap();
+        let kernel = module.select(Some("k")).unwrap()[0].clone();
+        let is_plain = before.is_empty() && attributes.is_empty();
+        let is_proven = kernel.signature.bounds == Bounds::Proven;
+        assert_eq!(is_proven, is_plain, "{text}");
+    }
+}
+
 #[test]
 fn a_name_of_a_region_is_free_again_behind_it() {
     let body = "%r = linalg.generic {indexing_maps = [#id, #id], iterator_types = [\"parallel\"]} ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {\n\
