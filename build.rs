@@ -4,7 +4,7 @@
 //!
 //! - `npu-build` itself is linked statically. Mapping, relocating and binding the C library and the
 //!   math library takes a third of a hit. What has to load a library at run time, the driver of a
-//!   device, is `npu-build-device`.
+//!   device, is `npu-build-run`.
 //! - A position-independent program spends a tenth on relocating its tables: fifty pages that are
 //!   copied and patched before `main`. Libraries, heap and stack stay randomised.
 //! - The shared libgcc_s takes another: in a virtual machine each CPUID of its constructor is an exit

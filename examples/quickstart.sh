@@ -8,7 +8,7 @@ bash tests/setup.sh
 say() { if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi; }
 
 say "Building npu-build"
-cargo build --release --locked --bin npu-build
+cargo build --release --locked -p npu-build -p npu-build-run --bins
 # Wherever Cargo was told to put it.
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 npu_build=$target/release/npu-build

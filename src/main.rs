@@ -23,6 +23,7 @@ struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 enum Commands {
     #[command(flatten)]
     Own(Command),
@@ -51,12 +52,17 @@ impl Program for Arguments {
         &self.global
     }
 
-    fn execute(&self, terminal: &Terminal) -> Result<(), Failure> {
+    fn is_delegated(&self) -> bool {
         match &self.command {
             // Its completions know the options of `run` and `bench` as well.
-            Commands::Own(Command::Completions { .. }) if delegate::is_installed() => {
-                Err(delegate::become_it())
-            }
+            Commands::Own(Command::Completions { .. }) => delegate::is_installed(),
+            Commands::Own(_) => false,
+            Commands::Run(_) | Commands::Bench(_) => true,
+        }
+    }
+
+    fn execute(&self, terminal: &Terminal) -> Result<(), Failure> {
+        match &self.command {
             Commands::Own(command) => cli::execute::<Self>(&self.global, command, terminal),
             Commands::Run(_) | Commands::Bench(_) => Err(delegate::become_it()),
         }

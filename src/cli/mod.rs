@@ -137,6 +137,11 @@ pub trait Program: clap::Parser {
         None
     }
 
+    /// Whether it is for `npu-build-run` to carry out.
+    fn is_delegated(&self) -> bool {
+        false
+    }
+
     fn global(&self) -> &Global;
 
     fn execute(&self, terminal: &Terminal) -> Result<(), Failure>;
@@ -151,10 +156,13 @@ pub fn main<P: Program>() -> ExitCode {
         Ok(program) => program,
         Err(error) => return not_understood(&error),
     };
+    if program.is_delegated() {
+        return report(delegate::become_it());
+    }
     // Too large a file is an error like any other, and the tools keep what the signal does to them.
     let _ = interrupt::outlive_file_size_limit();
     let terminal = Terminal::new(program.global());
-    // The program that called this one has said it.
+    // A program that called this one has said it.
     if !delegate::was_called() {
         let names = std::env::vars_os().map(|(name, _)| name);
         for warning in crate::config::unread_variables(names) {

@@ -51,7 +51,10 @@ pub fn real_llvm() -> PathBuf {
 /// The program under test: that of the crate whose tests these are.
 pub const PROGRAM: &str = match option_env!("CARGO_BIN_EXE_npu-build") {
     Some(program) => program,
-    None => env!("CARGO_BIN_EXE_npu-build-run"),
+    None => match option_env!("CARGO_BIN_EXE_npu-build-run") {
+        Some(program) => program,
+        None => panic!("no program belongs to this crate"),
+    },
 };
 
 /// A file of the checkout.

@@ -40,6 +40,7 @@ struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 enum Commands {
     #[command(flatten)]
     Other(Command),

@@ -12,6 +12,7 @@ mod common;
 
 mod bench;
 mod cpu;
+mod delegate;
 mod files;
 mod kernels;
 mod npu;
