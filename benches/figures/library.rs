@@ -86,7 +86,7 @@ fn first(scene: &Scene, request: &Request, table: &mut Table) {
             .time(|| session.first_steps(request))
             .unwrap()
             .remove(0);
-        let compile = key.time(|| Keyed::from(compile));
+        let compile = key.time(|| Keyed::from(compile.step().clone()));
         let ensured = compiled.time(|| ensure(&session, &compile));
         let launcher = plan.time(|| launcher(&prepared, compile.step(), &ensured));
         launched.time(|| ensure(&session, &launcher));
@@ -127,7 +127,13 @@ struct Plan {
 impl Plan {
     fn new(session: &Session, request: &Request) -> Self {
         let prepared = Prepared::new(request).unwrap();
-        let compile = session.first_steps(request).unwrap().remove(0).into();
+        let compile = session
+            .first_steps(request)
+            .unwrap()
+            .remove(0)
+            .step()
+            .clone()
+            .into();
         let compiled = ensure(session, &compile);
         let launcher = launcher(&prepared, compile.step(), &compiled);
         Self { compile, launcher }

@@ -22,12 +22,13 @@ pub fn miss(scene: &Scene, table: &mut Table) {
     }
     let session: Session = scene.session();
     let step = session.first_steps(&request).unwrap().remove(0);
+    let step = step.step();
     let by_hand = scene.path().join("by-hand");
     fs::create_dir_all(&by_hand).unwrap();
     for input in &step.inputs {
         fs::write(by_hand.join(&*input.name), input.read().unwrap()).unwrap();
     }
-    let mut tools = commands(&step, &by_hand);
+    let mut tools = commands(step, &by_hand);
     let mut ours = scene.npu_build(&["compile", "vecadd.mlir", "--target", "cpu", "--refresh"]);
     let (ours, theirs) = alternate(31, || run(&mut ours), || tools.iter_mut().for_each(run));
     let excess = ours.median_excess(&theirs) * 1e3;

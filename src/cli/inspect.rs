@@ -135,7 +135,8 @@ pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Res
     );
     let session = session(settings, terminal)?;
     let steps = session.first_steps(&request)?;
-    for step in &steps {
+    for keyed in &steps {
+        let step = keyed.step();
         let material = step.material();
         if terminal.json {
             #[derive(Serialize)]
@@ -146,7 +147,7 @@ pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Res
                 material: &'a Material,
             }
             terminal.result_json(&Keyed {
-                key: material.key().to_string(),
+                key: keyed.key().to_string(),
                 step: step.kind.name(),
                 target: step.target,
                 material: &material,
@@ -154,7 +155,7 @@ pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Res
             continue;
         }
         // A script takes the one key as it is.
-        let key = material.key().to_string();
+        let key = keyed.key().to_string();
         match steps.len() {
             1 => terminal.result(&key)?,
             _ => terminal.result(&format!("{key}  {} for {}", step.kind, step.target))?,

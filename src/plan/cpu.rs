@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BuildError, BuiltKernel, KernelError, Prepared, Request};
+use super::{BuiltKernel, KernelError, Prepared, Request};
 use crate::launcher::{self, Image, artifact_file_name};
 use crate::step::cpu::{self, OBJECT};
 use crate::step::{Keyed, Origin};
@@ -13,7 +13,7 @@ use crate::toolchain::Llvm;
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) tools: Arc<Llvm>,
-    pub(super) compile: Keyed,
+    compile: Arc<Keyed>,
 }
 
 /// Plans the step.
@@ -41,23 +41,24 @@ pub(super) fn route(
         keep_intermediates: request.keep_intermediates,
     })?;
     Ok(Box::new(Route {
-        compile: step.into(),
+        compile: Arc::new(step.into()),
         tools,
     }))
 }
 
 impl Route {
-    /// Carries it out.
-    pub(super) fn build(
-        &self,
-        prepared: &Prepared,
-        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
-    ) -> Result<Vec<BuiltKernel>, BuildError> {
-        let compiled = ensure(&self.compile)?;
-        let object = compiled
-            .artifacts
-            .iter()
-            .find(|artifact| artifact.name == OBJECT);
+    /// The step that comes after those that are done; `None` after the only one.
+    pub(super) fn next(&self, done: &[Ensured]) -> Option<Arc<Keyed>> {
+        done.is_empty().then(|| Arc::clone(&self.compile))
+    }
+
+    /// The kernels that the step has made.
+    pub(super) fn kernels(&self, prepared: &Prepared, done: &[Ensured]) -> Vec<BuiltKernel> {
+        let Some(compiled) = done.last() else {
+            return Vec::new();
+        };
+        let mut artifacts = compiled.artifacts.iter();
+        let object = artifacts.find(|artifact| artifact.name == OBJECT);
         let kernels = prepared.understood.kernels.iter().zip(object);
         let kernels = kernels.map(|(kernel, artifact)| {
             let name = artifact_file_name(&kernel.signature.name, &artifact.digest, "so");
@@ -73,6 +74,6 @@ impl Route {
                 files: vec![(name, artifact.clone())],
             }
         });
-        Ok(kernels.collect())
+        kernels.collect()
     }
 }

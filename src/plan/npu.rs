@@ -150,14 +150,6 @@ impl Route {
         files.map(PathBuf::as_path).chain(self.tools.files())
     }
 
-    /// The first step.
-    pub(super) fn first(&self) -> Result<Step, KernelError> {
-        if self.module.level == Level::Linalg {
-            return self.lower_step();
-        }
-        Ok(self.compile_step(self.source.clone())?.step)
-    }
-
     fn lower_step(&self) -> Result<Step, KernelError> {
         let kernel = self.kernels.first().ok_or(KernelError::NoKernel)?;
         Ok(npu::lower(&Lowering {
@@ -190,59 +182,61 @@ impl Route {
         })?)
     }
 
-    /// Carries it out.
-    pub(super) fn build(
-        &self,
-        request: &Request,
-        observe: Observer<'_>,
-        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
-    ) -> Result<Vec<BuiltKernel>, BuildError> {
-        let refuse = |error: KernelError| error.at(&request.kernel);
-        let source = match self.module.level {
-            Level::Air | Level::Aie => self.source.clone(),
-            Level::Linalg => {
-                let step = self
-                    .lower
-                    .get_or_plan(std::iter::empty(), || self.lower_step())
-                    .map_err(refuse)?;
-                let lowered = ensure(&step)?;
-                let air = lowered.artifacts.iter().find(|file| file.name == AIR);
-                let air = air.ok_or(KernelError::NoKernel).map_err(refuse)?;
-                let made = Input::made(SOURCE, &air.path, air.size, air.digest);
-                match air.is_temporary() {
-                    true => made.that_is_temporary(),
-                    false => made,
-                }
+    /// The step that comes after those that are done; `None` after the last.
+    pub(super) fn next(&self, done: &[Ensured]) -> Result<Option<Arc<Keyed>>, BuildError> {
+        let is_lowered = self.module.level == Level::Linalg;
+        let step = match (done, is_lowered) {
+            ([], true) => self.lower.get_or_plan([].into_iter(), || self.lower_step()),
+            ([], false) => self.compile_of(self.source.clone()),
+            ([lowered], true) => {
+                self.compile_of(air(lowered).map_err(|error| self.refused(error))?)
             }
+            ([compiled], false) | ([_, compiled], true) => {
+                self.check_buffers(compiled)?;
+                if self.runtime != Runtime::Hsa {
+                    return Ok(None);
+                }
+                self.pack_of(compiled)
+            }
+            _ => return Ok(None),
         };
-        let step = self
-            .compile
-            .get_or_plan(std::iter::once(source.digest()), || {
-                self.compile_step(source.clone()).map(|made| made.step)
-            })
-            .map_err(refuse)?;
-        let compiled = ensure(&step)?;
-        self.check_buffers(&compiled, &request.kernel)?;
-        let hsaco = match self.runtime {
-            Runtime::Hsa => Some(self.packed(&compiled, request, ensure)?),
-            _ => None,
+        step.map(Some).map_err(|error| self.refused(error))
+    }
+
+    /// The kernels that the steps have made, all of which are done.
+    pub(super) fn kernels(&self, done: &[Ensured], observe: Observer<'_>) -> Vec<BuiltKernel> {
+        let Some(last) = done.last() else {
+            return Vec::new();
         };
+        let hsaco = (self.runtime == Runtime::Hsa).then_some(last);
         let missing = self.companions.warnings.iter().cloned();
-        for warning in missing.chain(self.warnings(hsaco.as_ref())) {
-            let kernel = request.kernel.display();
-            observe(Event::Warning(format!("{kernel}: {warning}")));
+        for warning in missing.chain(self.warnings(hsaco)) {
+            observe(Event::Warning(format!(
+                "{}: {warning}",
+                self.file.display()
+            )));
         }
         let kernels = self.kernels.iter().zip(&self.files);
-        let kernels = kernels.map(|(kernel, files)| match &hsaco {
+        let kernels = kernels.map(|(kernel, files)| match hsaco {
             Some(packed) => self.in_hsaco(kernel, files, packed),
-            None => self.for_xrt(kernel, files, &compiled),
+            None => self.for_xrt(kernel, files, last),
         });
-        Ok(kernels.flatten().collect())
+        kernels.flatten().collect()
+    }
+
+    fn refused(&self, error: KernelError) -> BuildError {
+        error.at(&self.file)
+    }
+
+    fn compile_of(&self, source: Input) -> Result<Arc<Keyed>, KernelError> {
+        let digest = std::iter::once(source.digest());
+        self.compile
+            .get_or_plan(digest, || self.compile_step(source).map(|made| made.step))
     }
 
     /// Refuses what was compiled and can't be launched with all its buffers. The compile step is the
     /// same for all runtimes, so that it is no part of that.
-    fn check_buffers(&self, compiled: &Ensured, kernel: &Path) -> Result<(), BuildError> {
+    fn check_buffers(&self, compiled: &Ensured) -> Result<(), BuildError> {
         let read = |index: usize| {
             let path = compiled
                 .artifacts
@@ -270,20 +264,16 @@ impl Route {
                 xclbin: &read(files.configuration)?,
                 insts: &read(insts)?,
             };
-            let checked = launchable.check().map_err(KernelError::from);
-            checked.map_err(|error| error.at(kernel))?;
+            launchable
+                .check()
+                .map_err(|error| self.refused(error.into()))?;
         }
         Ok(())
     }
 
-    fn packed(
-        &self,
-        compiled: &Ensured,
-        request: &Request,
-        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
-    ) -> Result<Ensured, BuildError> {
+    fn pack_of(&self, compiled: &Ensured) -> Result<Arc<Keyed>, KernelError> {
         let digests = compiled.artifacts.iter().map(|artifact| artifact.digest);
-        let step = self.pack.get_or_plan(digests, || {
+        self.pack.get_or_plan(digests, || {
             let named = |index: usize| compiled.artifacts.get(index);
             let mut inputs: Vec<Input> = Vec::new();
             let mut kernels = Vec::new();
@@ -308,7 +298,7 @@ impl Route {
                     columns: file.columns,
                 });
             }
-            Ok::<_, KernelError>(npu::pack(Packing {
+            Ok(npu::pack(Packing {
                 subject: &self.subject,
                 file: &self.file,
                 target: self.target.name(),
@@ -319,8 +309,7 @@ impl Route {
                 packer: self.packer()?,
                 tools: &self.tools,
             }))
-        });
-        ensure(&*step.map_err(|error| error.at(&request.kernel))?)
+        })
     }
 
     /// What is to be known of an hsaco with a full ELF; there is nothing to be said of other ones that
@@ -415,4 +404,16 @@ impl Route {
             digest: artifact.digest,
         }
     }
+}
+
+/// The AIR that the lowering step has made, as the next one's source.
+fn air(lowered: &Ensured) -> Result<Input, KernelError> {
+    let mut artifacts = lowered.artifacts.iter();
+    let air = artifacts.find(|file| file.name == AIR);
+    let air = air.ok_or(KernelError::NoKernel)?;
+    let made = Input::made(SOURCE, &air.path, air.size, air.digest);
+    Ok(match air.is_temporary() {
+        true => made.that_is_temporary(),
+        false => made,
+    })
 }

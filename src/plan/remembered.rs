@@ -5,9 +5,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Prepared, Request, cpu, npu};
+use super::{BuildError, BuiltKernel, Prepared, Request, cpu, npu};
 use crate::digest::Digest;
 use crate::step::{Keyed, Step};
+use crate::store::{Ensured, Observer};
 
 /// The plan of a kernel with a larger source is not kept.
 pub(super) const MAX_SOURCE: usize = 1 << 20;
@@ -27,6 +28,25 @@ pub(super) struct Plan {
 pub(super) enum Route {
     Cpu(Box<cpu::Route>),
     Npu(Box<npu::Route>),
+}
+
+impl Plan {
+    /// The step that comes after those that are done; `None` after the last. The launcher, which
+    /// variants share, is not among them.
+    pub(super) fn next(&self, done: &[Ensured]) -> Result<Option<Arc<Keyed>>, BuildError> {
+        match &self.route {
+            Route::Cpu(cpu) => Ok(cpu.next(done)),
+            Route::Npu(npu) => npu.next(done),
+        }
+    }
+
+    /// The kernels that its steps have made.
+    pub(super) fn kernels(&self, done: &[Ensured], observe: Observer<'_>) -> Vec<BuiltKernel> {
+        match &self.route {
+            Route::Cpu(cpu) => cpu.kernels(&self.prepared, done),
+            Route::Npu(npu) => npu.kernels(done, observe),
+        }
+    }
 }
 
 /// A step that depends on what earlier ones made: the one for the artifacts that were last there.
