@@ -75,7 +75,8 @@ fn write_crate(edition: &str) -> PathBuf {
     fs::copy(lock, directory.join("Cargo.lock")).unwrap();
 
     let mut library = format!("//! Every kind of launcher.\n#![deny({LINTS})]\n{TRAPS}");
-    let mut binary = format!("//! Nothing here is exported.\n#![forbid({LINTS})]\n");
+    let mut binary =
+        format!("//! Nothing here is exported.\n#![forbid(unsafe_code)]\n#![deny({LINTS})]\n");
     for (name, request) in matrix::files() {
         let generated = directory.join("src/generated");
         fs::write(

@@ -1,4 +1,4 @@
-//! What generated launchers look like: snapshots, rustfmt's opinion, and names that can't be.
+//! What generated launchers look like, and names that can't be.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,8 +7,6 @@
 )]
 
 use std::borrow::Cow;
-use std::io::Write;
-use std::process::{Command, Stdio};
 
 use npu_build::digest::Digest;
 use npu_build::launcher::{self, Artifact, Error, Image, Kernel, Locate, Request};
@@ -141,130 +139,13 @@ fn the_same_content_under_two_names_is_embedded_once() {
     }
     assert_eq!(embedded(&kernels).len(), 1);
     // The directory has it under both.
-    assert!(render(kernels.to_vec()).contains("(\n        \"another-name.hsaco\","));
-}
-
-/// What rustfmt makes of a text in its default style, whatever files it finds.
-fn rustfmt(text: &str, edition: &str) -> String {
-    let mut rustfmt = Command::new("rustfmt")
-        .args(["--edition", edition, "--config-path", "/dev/null"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("rustfmt is part of the toolchain");
-    let mut stdin = rustfmt.stdin.take().unwrap();
-    let text = text.to_owned();
-    let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
-    let output = rustfmt.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    assert!(output.status.success());
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn assert_formatted(name: &str, request: &Request) {
-    let text = launcher::render(request).unwrap();
-    for edition in ["2021", "2024"] {
-        // Compared here, because `rustfmt --check` needs memory for a difference in proportion to
-        // the square of the file.
-        let formatted = rustfmt(&text, edition);
-        let pairs = text.lines().zip(formatted.lines()).enumerate();
-        if let Some((line, (ours, _))) = pairs.into_iter().find(|(_, (ours, its))| ours != its) {
-            let its: Vec<&str> = formatted.lines().skip(line).take(5).collect();
-            panic!(
-                "{name}:{line}, edition {edition}: {ours}\nrustfmt: {}",
-                its.join("\n")
-            );
-        }
-        assert_eq!(text.len(), formatted.len(), "{name}, edition {edition}");
-    }
-    assert!(text.ends_with("}\n") && !text.ends_with("\n\n"), "{name}");
-    assert!(text.lines().all(|line| line == line.trim_end()), "{name}");
-}
-
-#[test]
-fn rustfmt_has_nothing_to_change_in_the_matrix() {
-    for (name, request) in matrix::files() {
-        assert_formatted(&name, &request);
-    }
-}
-
-#[test]
-fn rustfmt_has_nothing_to_change_whatever_the_lengths_of_names() {
-    let mut kernels = Vec::new();
-    // Every length that is not cut, and those around which a constant changes its layout.
-    for length in (1..=45).chain(66..=72).chain(86..=92) {
-        let name = "n".repeat(length);
-        let types = [ElementType::I8, ElementType::I32, ElementType::Bf16];
-        for (element, direction) in
-            types
-                .into_iter()
-                .zip([Direction::In, Direction::Out, Direction::InOut])
-        {
-            let dims = &[None, None, Some(3)];
-            let parameters = [
-                matrix::pointer(&name, element.clone(), direction),
-                matrix::ranked(&name, element.clone(), dims, direction),
-                matrix::scalar(&name, element.clone()),
-            ];
-            let other = matrix::scalar("other", ElementType::F16);
-            for (index, parameter) in parameters.into_iter().enumerate() {
-                let mut add = |kind: &str, grid, parameters: &[&Parameter]| {
-                    let kernel = format!("{kind}_{length}_{index}_{element}");
-                    let parameters = parameters.iter().map(|&one| one.clone()).collect();
-                    kernels.push(matrix::kernel(&kernel, grid, parameters));
-                };
-                add("alone", true, &[&parameter]);
-                add("one", false, &[&parameter]);
-                add("two", true, &[&parameter, &other]);
-                let others: Vec<Parameter> = (0..6)
-                    .map(|i| matrix::scalar(&format!("s{i}"), ElementType::I32))
-                    .collect();
-                let mut many: Vec<&Parameter> = others.iter().collect();
-                many.push(&parameter);
-                add("many", false, &many);
-            }
-        }
-        kernels.push(matrix::kernel(&name, true, vec![]));
-    }
-    assert_formatted("lengths", &matrix::request(kernels, Locate::Embed));
-}
-
-#[test]
-fn rustfmt_has_nothing_to_change_whatever_the_lengths_of_files_and_of_names_in_them() {
-    let mut kernels = Vec::new();
-    let grids = [1, 1000, 10_000, u32::MAX].map(|size| [size, 1, size]);
-    for (length, grid) in (1..=110).zip(grids.into_iter().cycle()) {
-        let name = "n".repeat(length);
-        let mut images = vec![
-            images::hsaco(&name, &name, images::on("npu2")),
-            images::full_elf(&name, &name, images::over("npu2", grid)),
-            images::object(&name),
-            images::xclbin(&name, &name, images::on("npu1")),
-        ];
-        images.truncate(1 + length % 4);
-        for (index, image) in images.iter_mut().enumerate() {
-            let (Image::Object { object: artifact }
-            | Image::Hsaco {
-                hsaco: artifact, ..
-            }
-            | Image::FullElf { elf: artifact, .. }
-            | Image::Xclbin {
-                xclbin: artifact, ..
-            }) = image;
-            // Up to the length of `artifact_file_name`'s; those that are cut are shared.
-            artifact.file = format!("{index}{name:.69}");
-            artifact.digest = Digest::of(&artifact.file);
-        }
-        kernels.push(images::add(&format!("k_{length}"), images));
-    }
-    assert_formatted("files", &matrix::request(kernels, Locate::Embed));
+    assert!(render(kernels.to_vec()).contains("(\"another-name.hsaco\","));
 }
 
 #[test]
 fn a_launcher_of_no_kernels_is_a_file_of_comments() {
     let text = render(vec![]);
     assert!(text.lines().all(|line| line.starts_with("//")), "{text}");
-    assert_eq!(rustfmt(&text, "2024"), text);
 }
 
 #[test]

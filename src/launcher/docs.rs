@@ -3,7 +3,7 @@
 
 use npu_runtime::{Direction, ElementType, Shape};
 
-use super::api::Parameter;
+use super::parameters::Parameter;
 use super::text;
 
 /// The table of a module's documentation.
@@ -11,7 +11,7 @@ pub(super) fn table(parameters: &[Parameter<'_>]) -> Vec<String> {
     let header = ["argument", "MLIR type", "shape", "direction", "Rust type"];
     let mut rows = vec![header.map(str::to_owned)];
     for parameter in parameters {
-        let short = parameter.rust.short;
+        let short = parameter.short();
         let [shape, direction, rust] = match parameter.memory() {
             None => ["scalar".to_owned(), "by value".to_owned(), short.to_owned()],
             Some((_, shape, direction)) => {
@@ -47,7 +47,7 @@ fn shape_text(shape: &Shape) -> String {
 pub(super) fn description(parameter: &Parameter<'_>) -> String {
     let source = parameter.source;
     let mlir = text::code(&format!("%{}: {}", source.name, source.mlir_type));
-    let short = parameter.rust.short;
+    let short = parameter.short();
     let Some((element, shape, direction)) = parameter.memory() else {
         return format!("{mlir}, by value; `{short}`.");
     };

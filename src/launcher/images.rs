@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use npu_runtime::Npu;
 
-use super::layout::{self, Expr, MEMBER_INDENT, WIDTH};
 use super::names::Identifier;
 use super::{Artifact, Compiled, Error, Image, Kernel, Module, text};
 use crate::digest::Digest;
@@ -94,121 +93,84 @@ impl File<'_> {
         self.variable.to_ascii_uppercase()
     }
 
+    /// Its name and the bytes of its digest.
+    pub(super) fn listed(&self) -> String {
+        let bytes = self
+            .artifact
+            .digest
+            .as_bytes()
+            .map(|byte| format!("{byte:#04x}"));
+        format!(
+            "({}, [{}])",
+            text::literal(&self.artifact.file),
+            bytes.join(", ")
+        )
+    }
+
+    /// The variable that stands for it.
+    pub(super) fn variable(&self) -> &str {
+        &self.variable
+    }
+
     /// The static that embeds it; `None` if another kernel's module has it.
-    fn embedded(&self) -> Option<String> {
-        if self.owner.is_some() {
-            return None;
-        }
-        let file = text::literal(&self.artifact.file);
-        let bytes = format!("*::std::include_bytes!({file})");
-        let value = if bytes.len() <= layout::SMALL {
-            format!("\n        &npu_runtime::Aligned({bytes});")
-        } else if MEMBER_INDENT + bytes.len() < WIDTH {
-            format!(" &npu_runtime::Aligned(\n        {bytes},\n    );")
-        } else {
-            let aligned = "&npu_runtime::Aligned(*::std::include_bytes!(";
-            format!("\n        {aligned}\n            {file}\n        ));")
+    pub(super) fn embedded(&self) -> Option<String> {
+        let (constant, file) = (self.constant(), text::literal(&self.artifact.file));
+        self.owner.is_none().then(|| {
+            format!(
+                "{constant}: &npu_runtime::Aligned<[u8]> = &npu_runtime::Aligned(*::std::include_bytes!({file}))"
+            )
+        })
+    }
+
+    /// The embedded file as an artifact of the runtime.
+    pub(super) fn artifact(&self) -> String {
+        let path = match &self.owner {
+            Some((module, constant)) => format!("super::{module}::{constant}"),
+            None => self.constant(),
         };
-        let constant = self.constant();
-        Some(format!(
-            "    pub(super) static {constant}: &npu_runtime::Aligned<[u8]> ={value}"
-        ))
+        format!("npu_runtime::Artifact::embedded({path})")
     }
 }
 
-/// The statics that embed the files of one kernel.
-pub(super) fn embedded(files: &[File<'_>]) -> Vec<String> {
-    files.iter().filter_map(File::embedded).collect()
-}
-
-/// The constant that lists the files and their digests.
-pub(super) fn list(files: &[File<'_>]) -> String {
-    let bytes = |digest: &Digest| {
-        let bytes = digest.as_bytes().iter().map(|byte| format!("{byte:#04x}"));
-        Expr::Filled(bytes.collect())
-    };
-    let entry = |file: &File<'_>| {
-        let name = Expr::Atom(text::literal(&file.artifact.file));
-        Expr::call("", [name, bytes(&file.artifact.digest)])
-    };
-    let head = format!(
-        "pub const ARTIFACTS: [(&str, [u8; 32]); {}] = ",
-        files.len()
-    );
-    Expr::Array("", files.iter().map(entry).collect()).lay_out(4, &head, ";")
-}
-
-/// The embedded files as artifacts of the runtime, in the order of the list.
-pub(super) fn artifacts(files: &[File<'_>]) -> String {
-    let artifact = |file: &File<'_>| {
-        let path = match &file.owner {
-            Some((module, constant)) => format!("super::{module}::{constant}"),
-            None => file.constant(),
-        };
-        Expr::call("npu_runtime::Artifact::embedded", [Expr::Atom(path)])
-    };
-    let artifacts = files.iter().map(artifact).collect();
-    Expr::Array("", artifacts).lay_out(12, "let artifacts = ", ";")
-}
-
-/// The pattern that takes an array of the artifacts apart.
-pub(super) fn pattern(files: &[File<'_>]) -> String {
-    let names = files.iter().map(|file| Expr::atom(&file.variable));
-    Expr::Array("", names.collect()).lay_out(8, "let ", " = artifacts;")
-}
-
-/// The images, made of the variables of that pattern.
-pub(super) fn array(images: &[Image], files: &[File<'_>]) -> String {
-    let mut uses: Vec<&Artifact> = images.iter().flat_map(Image::artifacts).collect();
-    uses.reverse();
-    let mut moved = |artifact: &Artifact| {
-        uses.pop();
+/// The images, made of the variables of their files.
+pub(super) fn expressions(images: &[Image], files: &[File<'_>]) -> Vec<String> {
+    let variable = |artifact: &Artifact| {
         let file = files.iter().find(|file| file.has(artifact));
-        let variable = file.map_or("", |file| file.variable.as_str());
-        match uses.iter().any(|later| later.digest == artifact.digest) {
-            true => Expr::Atom(format!("{variable}.clone()")),
-            false => Expr::atom(variable),
-        }
+        file.map_or("", |file| file.variable.as_str())
     };
-    let mut image = |image: &Image| {
-        let mut fields: Vec<(String, Expr)> = image
-            .parts()
-            .map(|(kind, artifact)| (kind.to_owned(), moved(artifact)))
-            .collect();
+    let image = |image: &Image| {
         let (variant, kernel, compiled) = match image {
-            Image::Object { .. } => {
-                let object = fields.pop().map(|(_, value)| value);
-                return Expr::call("npu_runtime::Image::Object", Vec::from_iter(object));
+            Image::Object { object } => {
+                return format!("npu_runtime::Image::Object({}.clone())", variable(object));
             }
             Image::Hsaco {
                 kernel, compiled, ..
-            } => ("npu_runtime::Image::Hsaco", kernel, compiled),
+            } => ("Hsaco", kernel, compiled),
             Image::FullElf {
                 kernel, compiled, ..
-            } => ("npu_runtime::Image::FullElf", kernel, compiled),
+            } => ("FullElf", kernel, compiled),
             Image::Xclbin {
                 kernel, compiled, ..
-            } => ("npu_runtime::Image::Xclbin", kernel, compiled),
+            } => ("Xclbin", kernel, compiled),
         };
-        let kernel = Expr::Atom(text::literal(kernel));
-        let kernel = Expr::call("::std::borrow::Cow::Borrowed", [kernel]);
-        fields.push(("kernel".to_owned(), kernel));
-        fields.push(("compiled".to_owned(), compiled_for(compiled)));
-        Expr::Struct(variant, fields)
+        let parts = image.parts();
+        let parts = parts.map(|(kind, artifact)| format!("{kind}: {}.clone()", variable(artifact)));
+        format!(
+            "npu_runtime::Image::{variant} {{ {}, kernel: ::std::borrow::Cow::Borrowed({}), compiled: {} }}",
+            parts.collect::<Vec<_>>().join(", "),
+            text::literal(kernel),
+            compiled_for(compiled)
+        )
     };
-    Expr::Array("", images.iter().map(&mut image).collect()).lay_out(8, "", "")
+    images.iter().map(image).collect()
 }
 
-fn compiled_for(compiled: &Compiled) -> Expr {
+fn compiled_for(compiled: &Compiled) -> String {
     let npu = npu(&compiled.target).map_or(String::new(), |npu| format!("{npu:?}"));
     let target = format!("npu_runtime::Compiled::for_target(npu_runtime::Npu::{npu})");
     match compiled.grid {
-        None => Expr::Atom(target),
-        Some(grid) => {
-            let [x, y, z] = grid.map(|size| text::integer(size.into()));
-            let grid = Expr::Atom(format!("[{x}, {y}, {z}].into()"));
-            Expr::Method(target, ".with_grid", vec![grid])
-        }
+        None => target,
+        Some([x, y, z]) => format!("{target}.with_grid([{x}, {y}, {z}].into())"),
     }
 }
 

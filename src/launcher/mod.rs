@@ -2,16 +2,13 @@
 //!
 //! A [`Request`] is pure data and all that [`render`] looks at: the same request always gives
 //! the same text, so the request is the input of the cached `launcher` step. The template holds
-//! the words; names, types and what rustfmt breaks by width are laid out here beforehand.
-//! Generated code needs neither `unsafe` nor `allow`, because the including crate may forbid both.
+//! the words, names and types are made here. Generated code is safe (but for the call of a kernel
+//! whose bounds are unchecked), and asks lints of style to look away.
 
-mod api;
-mod bindings;
 mod docs;
 mod images;
-mod layout;
-mod methods;
 mod names;
+mod parameters;
 mod text;
 mod view;
 
@@ -23,38 +20,6 @@ pub use names::{artifact_file_name, module_name};
 
 /// The template that [`render`] fills in.
 pub const TEMPLATE: &str = include_str!("../../templates/launcher.rs.tera");
-
-/// A number that changes with the template and with the code that fills it in. It belongs to the
-/// key of the `launcher` step, beside the request: the two say everything about the result.
-pub const REVISION: u64 = fnv1a(&[
-    TEMPLATE,
-    include_str!("api.rs"),
-    include_str!("bindings.rs"),
-    include_str!("docs.rs"),
-    include_str!("images.rs"),
-    include_str!("layout.rs"),
-    include_str!("methods.rs"),
-    include_str!("mod.rs"),
-    include_str!("names.rs"),
-    include_str!("text.rs"),
-    include_str!("view.rs"),
-]);
-
-/// FNV-1a of 64 bits (Fowler, Noll, Vo): computed while this is compiled, and good enough against
-/// changes that nobody makes in order to collide.
-const fn fnv1a(texts: &[&str]) -> u64 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let mut rest = texts;
-    while let [text, tail @ ..] = rest {
-        let mut bytes = text.as_bytes();
-        while let [byte, tail @ ..] = bytes {
-            hash = (hash ^ *byte as u64).wrapping_mul(0x0100_0000_01b3);
-            bytes = tail;
-        }
-        rest = tail;
-    }
-    hash
-}
 
 /// What one generated file holds: a module per kernel, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -305,7 +270,7 @@ pub fn check(request: &Request) -> Result<(), Error> {
     modules(request).map(drop)
 }
 
-/// The text of the launcher: rustfmt-clean Rust for `include!`.
+/// The text of the launcher: Rust for `include!`.
 ///
 /// # Errors
 /// What [`check`] reports, and [`Error::Template`].
@@ -317,7 +282,7 @@ pub fn render(request: &Request) -> Result<String, Error> {
 struct Module<'a> {
     kernel: &'a Kernel,
     name: names::Identifier,
-    api: api::Api<'a>,
+    api: parameters::Api<'a>,
 }
 
 fn modules(request: &Request) -> Result<Vec<Module<'_>>, Error> {
@@ -338,21 +303,8 @@ fn modules(request: &Request) -> Result<Vec<Module<'_>>, Error> {
         modules.push(Module {
             kernel,
             name,
-            api: api::Api::new(&kernel.signature)?,
+            api: parameters::Api::new(&kernel.signature)?,
         });
     }
     Ok(modules)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_revision_is_a_hash_that_others_know() {
-        // The authors' test vectors for "", "a" and "foobar".
-        assert_eq!(fnv1a(&[]), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(&["a"]), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(fnv1a(&["foo", "bar"]), 0x8594_4171_f739_67e8);
-    }
 }

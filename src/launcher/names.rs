@@ -1,7 +1,7 @@
 //! Rust identifiers and file names made of the MLIR's names.
 //!
 //! MLIR allows any text as a symbol (`@"a b"`) and `$ . -` in a bare one. What comes out of here
-//! is snake case ASCII of bounded length that compiles as it stands and trips no naming lint.
+//! is snake case ASCII of bounded length that compiles as it stands.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::digest::Digest;
 /// Longest module name, in bytes.
 const MODULE_LENGTH: usize = 60;
 /// Longest argument name, in bytes.
-pub(super) const ARGUMENT_LENGTH: usize = 40;
+const ARGUMENT_LENGTH: usize = 40;
 /// Longest stem of an artifact's file name, in bytes (eCryptfs allows 143 for the whole name).
 const STEM_LENGTH: usize = 40;
 
@@ -124,10 +124,9 @@ pub(super) fn module(kernel_name: &str) -> Identifier {
     Identifier::new(name)
 }
 
-/// The snake case name of the argument at `index`, before keywords are looked at: at most
-/// `length` bytes, or three more if it would start with a digit.
-pub(super) fn argument(name: &str, index: usize, length: usize) -> String {
-    let snake = bounded(snake_case(name), length, name);
+/// The snake case name of the argument at `index`, before keywords are looked at.
+pub(super) fn argument(name: &str, index: usize) -> String {
+    let snake = bounded(snake_case(name), ARGUMENT_LENGTH, name);
     if snake.is_empty() {
         format!("arg{index}")
     } else if snake.starts_with(|first: char| first.is_ascii_digit()) {
@@ -212,9 +211,9 @@ mod tests {
 
     #[test]
     fn an_argument_without_a_usable_name_gets_a_numbered_one() {
-        assert_eq!(argument("0", 3, 9), "arg0");
-        assert_eq!(argument("é", 3, 9), "arg3");
-        assert_eq!(argument("arg1", 3, 9), "arg1");
+        assert_eq!(argument("0", 3), "arg0");
+        assert_eq!(argument("é", 3), "arg3");
+        assert_eq!(argument("arg1", 3), "arg1");
     }
 
     #[test]
@@ -240,8 +239,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_becomes_an_identifier_that_no_lint_dislikes(name in any::<String>()) {
-            for name in [module(&name).plain().to_owned(), argument(&name, 0, 40)] {
+        fn any_text_becomes_an_identifier(name in any::<String>()) {
+            for name in [module(&name).plain().to_owned(), argument(&name, 0)] {
                 prop_assert!(name.starts_with(|c: char| c.is_ascii_lowercase()), "{}", name);
                 let is_plain = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '_');
                 prop_assert!(name.chars().all(is_plain));

@@ -21,22 +21,6 @@ pub(super) fn literal(text: &str) -> String {
     literal
 }
 
-/// An integer literal, its digits grouped by three.
-pub(super) fn integer(value: u64) -> String {
-    let digits = value.to_string();
-    if digits.len() < 5 {
-        return digits;
-    }
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push('_');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 /// One line for a comment or a fenced block: nothing invisible, nothing very long.
 pub(super) fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -108,19 +92,6 @@ mod tests {
     #[test]
     fn literals_are_ascii_and_escaped() {
         assert_eq!(literal("it's \"é\"\\\n"), r#""it's \"\u{e9}\"\\\n""#);
-    }
-
-    #[test]
-    fn integers_are_grouped_as_clippy_wants_them() {
-        for (value, text) in [
-            (0, "0"),
-            (1024, "1024"),
-            (10_000, "10_000"),
-            (1_048_576, "1_048_576"),
-            (u64::MAX, "18_446_744_073_709_551_615"),
-        ] {
-            assert_eq!(integer(value), text);
-        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the template is filled with: every name, type and table as text, laid out already.
+//! What the template is filled with: every name, type and table as text.
 
 use std::sync::LazyLock;
 
@@ -6,11 +6,9 @@ use npu_runtime::{ElementType, Extent, Factor, Kind, Shape};
 use serde::Serialize;
 use tera::{Context, Tera};
 
-use super::api::{Form, Parameter};
 use super::images::{self, File};
-use super::layout::{self, Expr};
-use super::methods::{self, Method};
 use super::names;
+use super::parameters::Parameter;
 use super::{Error, Image, Locate, Module, Request, TEMPLATE, docs, text};
 
 static TERA: LazyLock<Result<Tera, String>> = LazyLock::new(|| {
@@ -52,56 +50,57 @@ fn chain(error: &tera::Error) -> String {
 struct View {
     name: String,
     kernel_code: String,
+    kernel_literal: String,
     /// Where the images run.
     compiled: Vec<String>,
     fence: String,
     table: Vec<String>,
-    name_constant: String,
-    /// The constant that lists the files.
-    files: String,
+    /// Names and digests of the files, and their variables.
+    files: Vec<String>,
+    variables: Vec<String>,
     /// Whether the files are embedded, here or in another kernel's module.
     embeds: bool,
     /// The statics of those that are embedded here.
     embedded: Vec<String>,
     /// The embedded files as artifacts.
-    artifacts: String,
-    /// The pattern that takes them apart, and the images that are made of them.
-    pattern: String,
-    images: String,
-    file_count: usize,
-    count: usize,
-    parameters: String,
+    artifacts: Vec<String>,
+    images: Vec<String>,
+    parameters: Vec<ParameterView>,
     grid: bool,
     /// The only grids that run on an NPU, if there is an image for one.
     frozen: Option<String>,
-    alias_bool: bool,
-    /// Only where the arguments are the fields of a struct.
-    fields: Option<Vec<Field>>,
-    /// Whether such a struct borrows memory.
+    is_struct: bool,
+    /// Whether the arguments borrow memory.
     borrows: bool,
-    /// Whether taking it apart moves anything out of it.
-    moves: bool,
-    /// Whether it is `Copy`.
-    copy: bool,
+    /// What `launch` says of its arguments.
     arguments: Vec<String>,
     /// Whether it may have external variables; a stub stands in for a kernel that may.
-    variables: bool,
+    has_variables: bool,
     /// The variant that says what keeps the kernel within its arguments.
     bounds: String,
-    /// Whether launching is safe.
     is_safe: bool,
     /// Whether launches check extents.
-    extents: bool,
-    launch: Method,
-    bind: Method,
-    unpack: Option<String>,
+    has_extents: bool,
 }
 
-/// A field of the struct of arguments.
+/// A parameter as the template sees it.
 #[derive(Serialize)]
-struct Field {
+struct ParameterView {
+    name: String,
+    /// The parameter of the signature.
+    constant: String,
+    extents: Vec<String>,
+    /// The types of the parameters that hand it over.
+    launched: String,
+    bound: String,
+    field: String,
     docs: String,
-    declaration: String,
+    shape: Option<String>,
+    shape_docs: String,
+    rank: usize,
+    /// What the runtime is given.
+    argument: String,
+    bound_argument: String,
 }
 
 impl View {
@@ -109,181 +108,135 @@ impl View {
         let Module { kernel, name, api } = module;
         let signature = &kernel.signature;
         let table = docs::table(&api.parameters);
-        let is_struct = api.form == Form::Struct;
-        let is_stub = kernel.images.is_empty();
         let embeds = locate == Locate::Embed;
+        let parameters = api.parameters.iter().enumerate();
         Self {
             name: name.to_string(),
             kernel_code: text::code(&signature.name),
+            kernel_literal: text::literal(&signature.name),
             compiled: kernel.images.iter().map(images::description).collect(),
             fence: text::fence(table.iter().map(String::as_str)),
             table,
-            name_constant: layout::constant(
-                4,
-                "pub const NAME: &str",
-                &text::literal(&signature.name),
-            ),
-            files: images::list(files),
+            files: files.iter().map(File::listed).collect(),
+            variables: files
+                .iter()
+                .map(|file| file.variable().to_owned())
+                .collect(),
             embeds,
             embedded: match embeds {
-                true => images::embedded(files),
+                true => files.iter().filter_map(File::embedded).collect(),
                 false => Vec::new(),
             },
-            artifacts: images::artifacts(files),
-            pattern: images::pattern(files),
-            images: images::array(&kernel.images, files),
-            file_count: files.len(),
-            count: api.parameters.len(),
-            parameters: parameters(&api.parameters),
+            artifacts: files.iter().map(File::artifact).collect(),
+            images: images::expressions(&kernel.images, files),
+            parameters: parameters.map(ParameterView::new).collect(),
             grid: signature.grid,
             frozen: images::frozen_grids(&kernel.images),
-            alias_bool: api.alias_bool,
-            fields: is_struct.then(|| fields(&api.parameters)),
+            is_struct: api.is_struct,
             borrows: api.borrows(),
-            moves: api.parameters.iter().any(is_written),
-            copy: may_be_copied(&api.parameters),
             arguments: docs::arguments(&api.parameters),
-            variables: is_stub || kernel.images.iter().any(is_hsaco),
+            has_variables: kernel.images.is_empty() || kernel.images.iter().any(is_hsaco),
             bounds: format!("{:?}", signature.bounds),
             is_safe: api.is_safe(),
-            extents: signature.parameters.iter().any(|it| !it.extents.is_empty()),
-            launch: methods::launch(api),
-            bind: methods::bind(api),
-            unpack: is_struct.then(|| methods::unpack(api)),
+            has_extents: signature.parameters.iter().any(|it| !it.extents.is_empty()),
         }
     }
 }
 
-/// The initialiser of the signature's parameters.
-fn parameters(parameters: &[Parameter<'_>]) -> String {
-    let literal = |text: &str| Expr::Atom(text::literal(text));
-    let parameter = |(position, parameter): (usize, &Parameter<'_>)| {
-        let source = parameter.source;
-        let mut arguments = vec![literal(&source.name), literal(&source.mlir_type)];
-        let path = |kind: &str, value: &dyn std::fmt::Debug| {
-            Expr::Atom(format!("npu_runtime::{kind}::{value:?}"))
+impl ParameterView {
+    fn new((position, parameter): (usize, &Parameter<'_>)) -> Self {
+        let (shape, rank) = match &parameter.shape {
+            Some((shape, rank)) => (Some(shape.to_string()), *rank),
+            None => (None, 0),
         };
-        let element_path = |element: &ElementType| match element {
-            ElementType::Bytes { size, align } => Expr::Atom(format!(
-                "npu_runtime::ElementType::bytes({}, {align})",
-                text::integer(u64::from(*size))
-            )),
-            element => path("ElementType", element),
-        };
-        match &source.kind {
-            Kind::Scalar(element) => {
-                arguments.push(element_path(element));
-                Expr::call("npu_runtime::Parameter::scalar", arguments)
-            }
-            Kind::Memory {
-                element,
-                shape,
-                direction,
-            } => {
-                arguments.push(element_path(element));
-                arguments.push(shape_expression(shape));
-                arguments.push(path("Direction", direction));
-                if source.extents.is_empty() {
-                    return Expr::call("npu_runtime::Parameter::memory", arguments);
-                }
-                arguments.push(Expr::Atom(format!("&EXTENTS_{position}")));
-                Expr::call("npu_runtime::Parameter::memory_of", arguments)
-            }
+        Self {
+            name: parameter.name.to_string(),
+            constant: constant(position, parameter.source),
+            extents: parameter.source.extents.iter().map(extent).collect(),
+            launched: parameter.launched(),
+            bound: parameter.bound(),
+            field: parameter.field(),
+            docs: docs::description(parameter),
+            shape,
+            shape_docs: format!(
+                "The sizes of `{}`, outermost first.",
+                parameter.name.plain()
+            ),
+            rank,
+            argument: parameter.argument(|shape| format!("&{shape}")),
+            bound_argument: parameter.argument(|shape| format!("{shape}.to_vec()")),
         }
-    };
-    let items: Vec<Expr> = parameters.iter().enumerate().map(parameter).collect();
-    let head = format!(
-        "static PARAMETERS: [npu_runtime::Parameter; {}] = ",
-        items.len()
+    }
+}
+
+/// The parameter in the signature.
+fn constant(position: usize, parameter: &npu_runtime::Parameter) -> String {
+    let names = format!(
+        "{}, {}",
+        text::literal(&parameter.name),
+        text::literal(&parameter.mlir_type)
     );
-    let mut text = Expr::Array("", items).lay_out(4, &head, ";");
-    for (position, parameter) in parameters.iter().enumerate() {
-        let extents = &parameter.source.extents;
-        if !extents.is_empty() {
-            let count = extents.len();
-            let head = format!("static EXTENTS_{position}: [npu_runtime::Extent; {count}] = ");
-            let extents = extents.iter().map(extent_expression).collect();
-            text.push('\n');
-            text.push_str(&Expr::Array("", extents).lay_out(4, &head, ";"));
-        }
-    }
-    text
-}
-
-fn extent_expression(extent: &Extent) -> Expr {
-    let variant = |name: &str, value| Expr::call(format!("npu_runtime::Extent::{name}"), [value]);
-    match extent {
-        Extent::Any => Expr::atom("npu_runtime::Extent::Any"),
-        Extent::Exactly(size) => variant("Exactly", Expr::Atom(text::integer(*size))),
-        Extent::Same(name) => variant("same", Expr::Atom(text::literal(name))),
-        Extent::AtLeast(factors) => {
-            let factor = |factor: &Factor| {
-                let (name, value) = match *factor {
-                    Factor::Number(number) => ("Number", text::integer(number)),
-                    Factor::Scalar(position) => ("Scalar", text::integer(position as u64)),
-                    Factor::Grid(axis) => ("Grid", axis.to_string()),
-                };
-                Expr::Atom(format!("npu_runtime::Factor::{name}({value})"))
-            };
-            let factors = Expr::Array("&", factors.iter().map(factor).collect());
-            variant("at_least", factors)
+    match &parameter.kind {
+        Kind::Scalar(of) => format!("npu_runtime::Parameter::scalar({names}, {})", element(of)),
+        Kind::Memory {
+            element: of,
+            shape: dims,
+            direction,
+        } => {
+            let memory = format!(
+                "{names}, {}, {}, npu_runtime::Direction::{direction:?}",
+                element(of),
+                shape(dims)
+            );
+            match parameter.extents.is_empty() {
+                true => format!("npu_runtime::Parameter::memory({memory})"),
+                false => {
+                    format!("npu_runtime::Parameter::memory_of({memory}, &EXTENTS_{position})")
+                }
+            }
         }
     }
 }
 
-fn shape_expression(shape: &Shape) -> Expr {
+fn element(element: &ElementType) -> String {
+    match element {
+        ElementType::Bytes { size, align } => {
+            format!("npu_runtime::ElementType::bytes({size}, {align})")
+        }
+        element => format!("npu_runtime::ElementType::{element:?}"),
+    }
+}
+
+fn shape(shape: &Shape) -> String {
     let dim = |dim: &Option<u64>| match dim {
-        Some(size) => Expr::Atom(format!(
-            "::std::option::Option::Some({})",
-            text::integer(*size)
-        )),
-        None => Expr::atom("::std::option::Option::None"),
+        Some(size) => format!("::std::option::Option::Some({size})"),
+        None => "::std::option::Option::None".to_owned(),
     };
     match shape {
-        Shape::Unranked => Expr::atom("npu_runtime::Shape::Unranked"),
+        Shape::Unranked => "npu_runtime::Shape::Unranked".to_owned(),
         Shape::Ranked(dims) => {
-            let dims = Expr::Array("&", dims.iter().map(dim).collect());
-            let dims = Expr::call("::std::borrow::Cow::Borrowed", [dims]);
-            Expr::call("npu_runtime::Shape::Ranked", [dims])
+            let dims: Vec<_> = dims.iter().map(dim).collect();
+            format!(
+                "npu_runtime::Shape::Ranked(::std::borrow::Cow::Borrowed(&[{}]))",
+                dims.join(", ")
+            )
         }
     }
 }
 
-fn fields(parameters: &[Parameter<'_>]) -> Vec<Field> {
-    let mut fields = Vec::with_capacity(parameters.len());
-    for parameter in parameters {
-        fields.push(Field {
-            docs: docs::description(parameter),
-            declaration: parameter.field(),
-        });
-        if let Some((shape, rank)) = &parameter.shape {
-            let name = parameter.name.plain();
-            fields.push(Field {
-                docs: format!("The sizes of `{name}`, outermost first."),
-                declaration: format!("pub {shape}: [usize; {rank}]"),
-            });
+fn extent(extent: &Extent) -> String {
+    match extent {
+        Extent::Any => "npu_runtime::Extent::Any".to_owned(),
+        Extent::Exactly(size) => format!("npu_runtime::Extent::Exactly({size})"),
+        Extent::Same(name) => format!("npu_runtime::Extent::same({})", text::literal(name)),
+        Extent::AtLeast(factors) => {
+            let factor = |factor: &Factor| format!("npu_runtime::Factor::{factor:?}");
+            let factors: Vec<_> = factors.iter().map(factor).collect();
+            format!("npu_runtime::Extent::at_least(&[{}])", factors.join(", "))
         }
     }
-    fields
 }
 
 fn is_hsaco(image: &Image) -> bool {
     matches!(image, Image::Hsaco { .. })
-}
-
-fn is_written(parameter: &Parameter<'_>) -> bool {
-    let memory = parameter.memory();
-    memory.is_some_and(|(_, _, direction)| direction.is_written())
-}
-
-/// Whether the struct of arguments is `Copy`: nothing in it is borrowed mutably, and it is not
-/// what clippy calls large (`large_types_passed_by_value`).
-fn may_be_copied(parameters: &[Parameter<'_>]) -> bool {
-    const MOST_BYTES: usize = 256;
-    let bytes = |parameter: &Parameter<'_>| {
-        let value = if parameter.memory().is_some() { 16 } else { 8 };
-        value + parameter.shape.as_ref().map_or(0, |(_, rank)| 8 * rank)
-    };
-    let bytes: usize = parameters.iter().map(bytes).sum();
-    bytes <= MOST_BYTES && !parameters.iter().any(is_written)
 }

@@ -1,16 +1,21 @@
 //! The `launcher` step: signature and artifact digest to Rust source.
 //!
 //! The request is serialised, and that text is the step's input: what is rendered depends on
-//! nothing else but the template and the code that fills it, whose revision is a fact of the key.
+//! nothing else but the template, whose digest is a fact of the key, and the code that fills it.
+
+use std::sync::LazyLock;
 
 use super::check::Check;
 use super::material::Value;
 use super::{Input, Kind, Loaded, Output, Step, Work};
+use crate::digest::Digest;
 use crate::launcher::{self, Request};
 use crate::toolchain::Companions;
 
-/// Raised when the same request and revision would give another text.
-const VERSION: u32 = 1;
+/// Raised when the same request and template would give another text.
+const VERSION: u32 = 2;
+
+static TEMPLATE: LazyLock<Digest> = LazyLock::new(|| Digest::of(launcher::TEMPLATE));
 
 /// The artifact's name in its entry.
 pub const SOURCE: &str = "launcher.rs";
@@ -35,10 +40,7 @@ pub fn launcher(
         inputs: vec![Input::new("request.json", request)],
         environment: Vec::new(),
         companions: Companions::default(),
-        facts: vec![(
-            "revision",
-            Value::Text(format!("{:016x}", launcher::REVISION)),
-        )],
+        facts: vec![("template", Value::Sha256(*TEMPLATE))],
         work: Work::Native(render),
         outputs: vec![Output::new(SOURCE, Check::Text)],
     })

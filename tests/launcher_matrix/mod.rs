@@ -207,12 +207,10 @@ pub fn files() -> Vec<(String, Request)> {
         ("elements", elements()),
         ("shapes", shapes()),
         ("counts", counts()),
-        ("bools", bools()),
         ("contracts", contracts()),
         (UNCHECKED, unchecked()),
         ("keywords", names::keywords()),
         ("names", names::awkward()),
-        ("lints", names::lint_bait()),
         ("npu", images::npu()),
         ("fat", images::fat()),
         ("stubs", images::stubs()),
@@ -323,9 +321,6 @@ fn counts() -> Vec<Kernel> {
                 grid,
                 (0..count).map(inputs).collect(),
             ));
-            // More would be at odds with either `missing_copy_implementations` (which nobody has to
-            // turn on) or `large_types_passed_by_value`.
-            let count = count.min(32);
             let scalars = |i| scalar(&format!("s{i}"), ElementType::Index);
             kernels.push(kernel(
                 &name("scalars"),
@@ -335,16 +330,4 @@ fn counts() -> Vec<Kernel> {
         }
     }
     kernels
-}
-
-fn bools() -> Vec<Kernel> {
-    let kernel = |count| {
-        let flag = |i| scalar(&format!("flag{i}"), ElementType::I1);
-        kernel(
-            &format!("bools_{count}"),
-            count % 2 == 0,
-            (0..count).map(flag).collect(),
-        )
-    };
-    (1..=9).map(kernel).collect()
 }
