@@ -214,6 +214,14 @@ const CALLS: &str = r#"
 /// }
 /// ```
 ///
+/// A length is no grid, and the message says what is:
+///
+/// ```compile_fail,E0277
+/// fn call(kernel: &launcher_matrix::vecadd::Kernel, a: &[f32], c: &mut [f32]) {
+///     kernel.launch(a.len(), a, a, c, 5).unwrap();
+/// }
+/// ```
+///
 /// Input and output may not overlap:
 ///
 /// ```compile_fail,E0502

@@ -86,6 +86,12 @@ impl<'a> Arg<'a> {
         x.into_output()
     }
 
+    /// The same as [`Arg::output`], where that reads better.
+    #[must_use]
+    pub fn inout<T: Element>(x: impl IntoOutput<'a, T>) -> Self {
+        x.into_output()
+    }
+
     /// A number that is passed by value.
     #[must_use]
     pub fn scalar(x: impl Scalar) -> Self {

@@ -91,3 +91,27 @@ impl From<[u32; 3]> for Grid {
         Self { x, y, z }
     }
 }
+
+/// What a generated launcher takes as its grid: a number of programs along x, a pair, a triple, an
+/// array of three, or a [`Grid`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no launch grid",
+    label = "expected how many programs run: `u32`, `(u32, u32)`, `[u32; 3]` or `npu_runtime::Grid`",
+    note = "convert a `usize` with `u32::try_from`; the grid comes before the kernel's own arguments"
+)]
+pub trait IntoGrid {
+    /// The grid.
+    fn into_grid(self) -> Grid;
+}
+
+macro_rules! into_grid {
+    ($($of:ty),*) => {
+        $(impl IntoGrid for $of {
+            fn into_grid(self) -> Grid {
+                self.into()
+            }
+        })*
+    };
+}
+
+into_grid!(u32, (u32, u32), (u32, u32, u32), [u32; 3], Grid);

@@ -126,7 +126,7 @@ pub use error::{
     XrtError, XrtFault,
 };
 pub use extent::{Bounds, Extent, Factor, GRID};
-pub use grid::Grid;
+pub use grid::{Grid, IntoGrid};
 pub use half;
 pub use image::{Image, NoImage};
 pub use kernel::Kernel;

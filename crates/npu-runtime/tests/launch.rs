@@ -128,11 +128,11 @@ fn a_chain_s_launches_share_buffers_by_value() {
     assert_eq!(*second, [21.0; 4]);
 }
 
-/// What generated launchers look like: their grid is `impl Into<Grid>`.
+/// What generated launchers look like: their grid is `impl IntoGrid`.
 #[test]
 fn a_grid_may_be_a_plain_number() {
-    fn launch(grid: impl Into<Grid>) -> Grid {
-        grid.into()
+    fn launch(grid: impl npu_runtime::IntoGrid) -> Grid {
+        grid.into_grid()
     }
     assert_eq!(launch(8), Grid { x: 8, y: 1, z: 1 });
     assert_eq!(launch((8, 2)), Grid { x: 8, y: 2, z: 1 });
