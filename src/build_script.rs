@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use npu_runtime::Runtime;
 
-use crate::config::{CachePlace, Environment, Layer, Package, Settings};
+use crate::config::{CachePlace, Environment, Layer, Options, Package, Settings};
 use crate::interrupt::{self, Interrupt};
 use crate::kernel::Target;
 use crate::launcher;
@@ -52,7 +52,8 @@ pub fn build_script() -> BuildScript {
 pub struct BuildScript {
     kernels: Vec<Draft>,
     layer: Layer,
-    also: Vec<Variant>,
+    /// What is said of all kernels.
+    options: Options,
     stubs: bool,
 }
 
@@ -113,14 +114,14 @@ impl BuildScript {
     /// What to build for; each kernel's own device if not said.
     #[must_use]
     pub fn target(mut self, target: Target) -> Self {
-        self.layer.target = Some(target);
+        self.options.target = vec![target];
         self
     }
 
     /// What loads kernels for an NPU; [`Runtime::Xrt`] if not said.
     #[must_use]
     pub fn runtime(mut self, runtime: Runtime) -> Self {
-        self.layer.runtime = Some(runtime);
+        self.options.runtime = vec![runtime];
         self
     }
 
@@ -128,7 +129,7 @@ impl BuildScript {
     /// device: such as the cpu's and, `.also(Target::Npu2, Runtime::Xrt)`, an NPU's.
     #[must_use]
     pub fn also(mut self, target: Target, runtime: Runtime) -> Self {
-        self.also.push(Variant {
+        self.options.also.push(Variant {
             target: Some(target),
             runtime: Some(runtime),
         });
@@ -138,7 +139,7 @@ impl BuildScript {
     /// What kernels for an NPU are packaged as; the target's best if not said.
     #[must_use]
     pub fn format(mut self, format: Package) -> Self {
-        self.layer.format = Some(format);
+        self.options.format = Some(format);
         self
     }
 
@@ -200,11 +201,7 @@ impl BuildScript {
         let requests: Vec<_> = self
             .kernels
             .iter()
-            .map(|draft| {
-                let mut request = draft.finish(&crate_dir)?;
-                request.also.clone_from(&self.also);
-                Ok(request.completed_by(&settings))
-            })
+            .map(|draft| draft.request(&crate_dir, &self.options, &settings))
             .collect::<Result<_, BuildError>>()?;
         for request in &requests {
             cargo.rerun_if_changed(&request.kernel)?;

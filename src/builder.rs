@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use npu_runtime::Runtime;
 
-use crate::config::{Environment, Layer, Package, Settings};
+use crate::config::{Environment, Layer, Options, Package, Settings};
 use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::plan::{Build, BuildError, Session, Variant};
@@ -59,13 +59,13 @@ impl Builder {
     /// What to build for; the MLIR's own device if not said.
     #[must_use]
     pub fn target(self, target: Target) -> Self {
-        self.draft(|draft| draft.request.target = Some(target))
+        self.draft(|draft| draft.options.target = vec![target])
     }
 
     /// What loads a kernel for an NPU; [`Runtime::Xrt`] if not said.
     #[must_use]
     pub fn runtime(self, runtime: Runtime) -> Self {
-        self.draft(|draft| draft.request.runtime = Some(runtime))
+        self.draft(|draft| draft.options.runtime = vec![runtime])
     }
 
     /// What else to build for: the launcher, and what [`Build::load`] loads, has an image for each
@@ -76,52 +76,50 @@ impl Builder {
             target: Some(target),
             runtime: Some(runtime),
         };
-        self.draft(|draft| draft.request.also.push(variant))
+        self.draft(|draft| draft.options.also.push(variant))
     }
 
     /// What a kernel for an NPU is packaged as; the target's best if not said.
     #[must_use]
     pub fn format(self, format: Package) -> Self {
-        self.draft(|draft| draft.request.format = Some(format))
+        self.draft(|draft| draft.options.format = Some(format))
     }
 
     /// The signature in Triton's syntax, to be checked against the MLIR.
     #[must_use]
     pub fn signature(self, signature: impl Into<String>) -> Self {
-        self.draft(|draft| draft.request.signature = Some(signature.into()))
+        self.draft(|draft| draft.options.signature = Some(signature.into()))
     }
 
     /// Which CPU the cpu target compiles for.
     #[must_use]
-    pub fn march(mut self, march: March) -> Self {
-        self.layer.march = Some(march);
-        self
+    pub fn march(self, march: March) -> Self {
+        self.draft(|draft| draft.options.options.march = Some(march))
     }
 
     /// Keeps what lies between the MLIR and the artifact among the artifacts.
     #[must_use]
-    pub fn keep_intermediates(mut self, keep: bool) -> Self {
-        self.layer.keep_intermediates = Some(keep);
-        self
+    pub fn keep_intermediates(self, keep: bool) -> Self {
+        self.draft(|draft| draft.options.keep_intermediates = Some(keep))
     }
 
     /// Builds even what is in the cache.
     #[must_use]
     pub fn refresh(self, refresh: bool) -> Self {
-        self.draft(|draft| draft.request.refresh = refresh)
+        self.draft(|draft| draft.options.refresh = refresh)
     }
 
     /// Looks nothing up and keeps nothing.
     #[must_use]
     pub fn no_cache(mut self) -> Self {
-        self.layer.cache = Some(false);
+        self.layer.cache.enabled = Some(false);
         self
     }
 
     /// How long one tool may take.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.layer.timeout = Some(timeout);
+        self.layer.tools.timeout = Some(timeout);
         self
     }
 
@@ -135,7 +133,8 @@ impl Builder {
             source,
         })?;
         let settings = Settings::load(self.layer.clone(), &Environment::of_process(), &cwd)?;
-        let request = self.draft.finish(Path::new(""))?.completed_by(&settings);
+        let all = Options::default();
+        let request = self.draft.request(Path::new(""), &all, &settings)?;
         let session = Session::new(settings, Interrupt::default(), &|_| {})?;
         session.build(&request, &|_| {})
     }

@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::{Outcome, Scene};
-use npu_build::config::{CachePlace, Environment, Layer, Settings};
+use npu_build::config::{CachePlace, Environment, Layer, Options, Settings};
 use npu_build::plan::Variant;
 use npu_build::step::cpu::March;
 use npu_build::store::Sharing;
 use npu_build::toolchain::{Configured, Search};
-use npu_build::{Request, Runtime, Target};
+use npu_build::{Runtime, Target};
 
 const SMALL: &str = "func.func @small(%x: memref<4xf32>, %out: memref<4xf32>, %n: i32) {\n\
     \x20 return\n\
@@ -76,43 +76,44 @@ impl Place {
 const USER: &str = r#"
 [build]
 target = "npu1"
-march = "user"
+options = { march = "user" }
 runtime-crate = "user"
-timeout = 1
 jobs = 1
 keep-intermediates = true
 [cache]
 dir = "user-cache"
 shared = true
 [toolchain]
+timeout = 1
 llvm = "user-llvm"
 "#;
 
 const PROJECT: &str = r#"
 [build]
 target = "npu2"
-march = "project"
+options = { march = "project" }
 runtime-crate = "project"
-timeout = "2s"
 jobs = 2
 keep-intermediates = false
 [cache]
 dir = "project-cache"
 shared = false
 [toolchain]
+timeout = "2s"
 llvm = "/project-llvm"
 "#;
 
 /// The settings in one line each, for comparison.
 fn told(settings: &Settings) -> Vec<String> {
     let llvm = settings.llvm.configured.as_ref();
+    let all = settings.overrides.clone().over(settings.options.clone());
     vec![
-        format!("target {:?}", settings.target),
-        format!("march {:?}", settings.march),
+        format!("target {:?}", settings.target()),
+        format!("march {:?}", all.options.march),
         format!("crate {}", settings.runtime_crate),
         format!("timeout {:?}", settings.timeout),
-        format!("jobs {:?}", settings.jobs),
-        format!("keep {}", settings.keep_intermediates),
+        format!("jobs {:?}", settings.jobs()),
+        format!("keep {}", all.keep_intermediates == Some(true)),
         format!("cache {:?}", settings.cache),
         format!("sharing {:?}", settings.sharing),
         format!(
@@ -126,12 +127,10 @@ fn told(settings: &Settings) -> Vec<String> {
 fn without_any_source_there_are_defaults() {
     let place = Place::new();
     let settings = place.load(Layer::default());
-    assert_eq!(settings.target, None);
-    assert_eq!(settings.march, None);
+    assert_eq!(settings.options, Options::default());
+    assert_eq!(settings.overrides, Options::default());
     assert_eq!(settings.runtime_crate, "npu_runtime");
     assert_eq!(settings.timeout, None);
-    assert_eq!(settings.jobs, None);
-    assert!(!settings.keep_intermediates);
     assert_eq!(settings.sharing, Sharing::Private);
     assert!(settings.llvm.configured.is_none());
     assert!(settings.files.is_empty());
@@ -213,19 +212,16 @@ fn each_source_beats_the_ones_below_it() {
     ];
     assert_eq!(told(&place.load(Layer::default())), variables);
 
-    let flags = Layer {
-        cache_dir: Some("flag-cache".into()),
-        cache: None,
-        shared_cache: Some(false),
-        target: Some(Target::Npu2),
-        march: Some(March::Baseline),
-        runtime_crate: Some("flag".into()),
-        llvm: Some("/flag-llvm".into()),
-        timeout: Some(Duration::from_secs(4)),
-        jobs: Some(4),
-        keep_intermediates: Some(true),
-        ..Layer::default()
-    };
+    let mut flags = Layer::default();
+    flags.cache.dir = Some("flag-cache".into());
+    flags.cache.shared = Some(false);
+    flags.options.target = vec![Target::Npu2];
+    flags.options.options.march = Some(March::Baseline);
+    flags.options.runtime_crate = Some("flag".into());
+    flags.options.jobs = Some(4);
+    flags.options.keep_intermediates = Some(true);
+    flags.tools.llvm = Some("/flag-llvm".into());
+    flags.tools.timeout = Some(Duration::from_secs(4));
     let flagged = [
         "target Some(Npu2)".to_owned(),
         "march Some(Baseline)".to_owned(),
@@ -276,11 +272,11 @@ fn the_nearest_project_file_counts() {
         "[build]\njobs = 1\n",
     )
     .unwrap();
-    assert_eq!(place.load(Layer::default()).jobs, Some(1));
-    place.project_file("[build]\ntimeout = 2\n");
+    assert_eq!(place.load(Layer::default()).jobs(), Some(1));
+    place.project_file("[toolchain]\ntimeout = 2\n");
     let settings = place.load(Layer::default());
     assert_eq!(
-        (settings.jobs, settings.timeout),
+        (settings.jobs(), settings.timeout),
         (None, Some(Duration::from_secs(2)))
     );
     assert_eq!(settings.files, [place.project.join("npu-build.toml")]);
@@ -313,7 +309,7 @@ args = { out = "out", x = "inout" }
 path = "kernels/two.mlir"
 entry = "other"
 signature = "*fp32:in,*fp32:out,i32"
-march = "x86-64-v2"
+options = { march = "x86-64-v2" }
 "#,
     );
     scene
@@ -467,7 +463,7 @@ fn a_file_that_makes_no_sense_is_told_with_line_and_nearest_key() {
     scene.kernel("vecadd.mlir");
     for (text, words) in [
         (
-            "[build]\n\ntimout = \"3s\"",
+            "[toolchain]\n\ntimout = \"3s\"",
             &[
                 "line 3, column 1",
                 "unknown field `timout`",
@@ -495,8 +491,16 @@ fn a_file_that_makes_no_sense_is_told_with_line_and_nearest_key() {
             "[[kernel]]\npath = \"x\"\nargs = { a = \"input\" }",
             &["line 3", "`in`, `out`, `inout`"],
         ),
-        ("[[kernel]]\nentry = \"x\"", &["missing field `path`"]),
+        ("[[kernel]]\nentry = \"x\"", &["a [[kernel]] has no `path`"]),
         ("[kernel]\npath = \"x\"", &["line 1", "expected a sequence"]),
+        (
+            "[[kernel]]\npath = \"x\"\njobs = 2",
+            &["`jobs` is for all kernels"],
+        ),
+        (
+            "[build]\npath = \"x\"",
+            &["`path` belongs into a [[kernel]]"],
+        ),
         (
             "target = \"cpu\"",
             &["line 1", "unknown field `target`", "`build`"],
@@ -513,34 +517,33 @@ fn a_file_that_makes_no_sense_is_told_with_line_and_nearest_key() {
         ("[build]\njobs = 1025", &["line 2", "from 1 to 1024"]),
         ("[build]\njobs = -1", &["line 2", "from 1 to 1024"]),
         (
-            "[build]\njobs = \"4\"",
-            &["line 2, column 8", "invalid type"],
-        ),
-        (
             "[build]\njobs = 99999999999999999999",
             &["line 2, column 8"],
         ),
         (
-            "[build]\ntimeout = 0",
+            "[toolchain]\ntimeout = 0",
             &["line 2", "'0' is no time above zero"],
         ),
         (
-            "[build]\ntimeout = -1",
+            "[toolchain]\ntimeout = -1",
             &["line 2", "'-1' is no time above zero"],
         ),
         (
-            "[build]\ntimeout = \"soon\"",
+            "[toolchain]\ntimeout = \"soon\"",
             &["line 2", "'soon' is no time above zero", "90s"],
         ),
         (
-            "[build]\ntimeout = 1.5",
-            &["line 2, column 11", "a number of seconds"],
+            "[toolchain]\ntimeout = 1.5",
+            &["line 2", "'1.5' is no time above zero"],
         ),
         (
-            "[build]\ntimeout = true",
-            &["line 2", "a number of seconds"],
+            "[toolchain]\ntimeout = true",
+            &["line 2", "'true' is no time above zero"],
         ),
-        ("[build]\nmarch = \"a b\"", &["line 2", "'a b' is no CPU"]),
+        (
+            "[build]\noptions = { march = \"a b\" }",
+            &["line 2", "'a b' is no CPU"],
+        ),
         ("[cache]\ndir = 3", &["line 2, column 7"]),
         (
             "[cache]\nenabled = \"yes\"",
@@ -657,9 +660,13 @@ fn of_listed_targets_and_runtimes_some_are_chosen() {
          [[kernel]]\npath = \"one.mlir\"\ntarget = \"npu2\"\nruntime = \"hsa\"\n",
     );
     let chosen = |file: &str, target: Option<Target>, runtime: Option<Runtime>| {
-        let mut request = Request::new(place.project.join(file));
-        (request.target, request.runtime) = (target, runtime);
-        let request = request.completed_by(&place.load(Layer::default()));
+        let options = Options {
+            target: Vec::from_iter(target),
+            runtime: Vec::from_iter(runtime),
+            ..Options::default()
+        };
+        let settings = place.load(Layer::default());
+        let request = settings.request(place.project.join(file), options);
         let first = (request.target, request.runtime);
         let also = request.also.iter();
         let all = std::iter::once(first).chain(also.map(|it| (it.target, it.runtime)));

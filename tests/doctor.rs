@@ -273,10 +273,8 @@ fn flags_beat_variables_and_variables_beat_the_project_file() {
     let directory = tempfile::tempdir().unwrap();
     let text = "[toolchain]\naie = \"a\"\nair = \"b\"\nxrt = \"c\"\nhsaco-packer = \"./pack\"\n";
     std::fs::write(directory.path().join("npu-build.toml"), text).unwrap();
-    let flags = Layer {
-        aie: Some("flag".into()),
-        ..Layer::default()
-    };
+    let mut flags = Layer::default();
+    flags.tools.aie = Some("flag".into());
     let environment = Environment::from_fn(variables);
     let aie = Settings::load(flags, &environment, directory.path())
         .unwrap()

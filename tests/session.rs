@@ -21,11 +21,9 @@ use npu_build::{Build, Request, Session, Target};
 /// A session on the scene's cache, with the real tools, which have not changed for long: what it
 /// knows of them is remembered, too.
 fn session(scene: &Scene) -> Session {
-    let flags = Layer {
-        cache_dir: Some(scene.cache.clone()),
-        llvm: Some(real_llvm()),
-        ..Layer::default()
-    };
+    let mut flags = Layer::default();
+    flags.cache.dir = Some(scene.cache.clone());
+    flags.tools.llvm = Some(real_llvm());
     let nothing = Environment::from_fn(|_| None);
     let settings = Settings::load(flags, &nothing, scene.path()).unwrap();
     Session::new(settings, Interrupt::default(), &|_| {}).unwrap()
@@ -33,8 +31,9 @@ fn session(scene: &Scene) -> Session {
 
 fn request(kernel: &Path) -> Request {
     Request {
+        kernel: kernel.to_owned(),
         target: Some(Target::Cpu),
-        ..Request::new(kernel)
+        ..Request::default()
     }
 }
 
@@ -124,15 +123,11 @@ fn another_request_for_the_same_file_is_planned_anew() {
     let kernel = scene.kernel("vecadd.mlir");
     let (session, plain) = (session(&scene), request(&kernel));
     let first = build(&session, &plain);
-    let kept = Request {
-        keep_intermediates: true,
-        ..plain.clone()
-    };
+    let mut kept = plain.clone();
+    kept.options.keep_intermediates = Some(true);
     assert!(build(&session, &kept).artifacts().count() > first.artifacts().count());
-    let refreshed = Request {
-        refresh: true,
-        ..plain.clone()
-    };
+    let mut refreshed = plain.clone();
+    refreshed.options.refresh = true;
     assert_eq!(*build(&session, &refreshed).outcome(), Outcome::Built);
     assert_eq!(*build(&session, &plain).outcome(), Outcome::Hit);
 }
@@ -141,11 +136,9 @@ fn another_request_for_the_same_file_is_planned_anew() {
 fn a_tool_that_changed_is_noticed() {
     let scene = Scene::new();
     let kernel = scene.kernel("vecadd.mlir");
-    let flags = Layer {
-        cache_dir: Some(scene.cache.clone()),
-        llvm: Some(scene.llvm.clone()),
-        ..Layer::default()
-    };
+    let mut flags = Layer::default();
+    flags.cache.dir = Some(scene.cache.clone());
+    flags.tools.llvm = Some(scene.llvm.clone());
     let nothing = Environment::from_fn(|_| None);
     let settings = Settings::load(flags, &nothing, scene.path()).unwrap();
     let session = Session::new(settings, Interrupt::default(), &|_| {}).unwrap();

@@ -24,7 +24,7 @@ pub fn overhead(scene: &Scene, table: &mut Table) {
     const FIGURE: &str = "launch, empty kernel, 3 buffers";
     const LAUNCHES: u32 = 10_000;
     let mut request = request(scene.kernel("benches/figures/empty.mlir"));
-    request.directions.push(("c".to_owned(), Direction::Out));
+    request.options.args.push(("c".to_owned(), Direction::Out));
     let build = match scene.build(&request) {
         Ok(build) => build,
         Err(reason) => return table.missing(FIGURE, reason),

@@ -47,7 +47,7 @@ fn one(scene: &Scene, table: &mut Table, python: &PathBuf, case: &Case, march: M
     };
     let figure = format!("cpu: {name} of f32, {machine} / NumPy's");
     let mut request = request(scene.kernel(&format!("benches/figures/{name}.mlir")));
-    request.march = Some(march);
+    request.options.options.march = Some(march);
     let build = match scene.build(&request) {
         Ok(build) => build,
         Err(reason) => return table.missing(&figure, reason),

@@ -70,10 +70,8 @@ impl Scene {
 
     /// A session in this process, on the same cache.
     pub fn session(&self) -> Session {
-        let flags = Layer {
-            cache_dir: Some(self.path().join("cache")),
-            ..Layer::default()
-        };
+        let mut flags = Layer::default();
+        flags.cache.dir = Some(self.path().join("cache"));
         let settings = Settings::load(flags, &plain_environment(), self.path()).unwrap();
         Session::new(settings, Interrupt::default(), &warn).unwrap()
     }
@@ -93,8 +91,9 @@ fn plain_environment() -> Environment {
 /// A request for the cpu.
 pub fn request(kernel: PathBuf) -> Request {
     Request {
+        kernel,
         target: Some(Target::Cpu),
-        ..Request::new(kernel)
+        ..Request::default()
     }
 }
 

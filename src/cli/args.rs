@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::{LaunchGrid, Layer, Package, parse_jobs, parse_timeout, path};
+use crate::config::{
+    LaunchGrid, Layer, Options, Package, Settings, ToolOptions, parse_jobs, parse_timeout, path,
+};
 use crate::kernel::{Target, contract};
-use crate::step::cpu::March;
-use crate::step::npu::Options;
+use crate::plan::Request;
+use crate::step::npu::TargetOptions;
 use crate::toolchain::HsacoPacker;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{ArgAction, Args, FromArgMatches as _, Subcommand, ValueEnum};
@@ -105,24 +107,27 @@ pub struct Global {
 }
 
 impl Global {
-    /// The flags as the highest layer of the settings.
+    /// The flags as the highest layer of the configuration.
     pub fn layer(&self) -> Layer {
-        Layer {
-            cache_dir: self.cache_dir.clone(),
-            cache: self.no_cache.then_some(false),
-            shared_cache: self.shared_cache.then_some(true),
-            runtime_crate: self.runtime_crate.clone(),
-            llvm: self.llvm.clone(),
-            air: self.air.clone(),
-            aie: self.aie.clone(),
-            peano: self.peano.clone(),
-            xrt: self.xrt.clone(),
-            cxx: self.cxx.clone(),
-            python: self.python.clone(),
-            hsaco_packer: self.hsaco_packer.clone(),
-            timeout: self.timeout,
+        let mut layer = Layer {
+            tools: ToolOptions {
+                llvm: self.llvm.clone(),
+                air: self.air.clone(),
+                aie: self.aie.clone(),
+                peano: self.peano.clone(),
+                xrt: self.xrt.clone(),
+                cxx: self.cxx.clone(),
+                python: self.python.clone(),
+                hsaco_packer: self.hsaco_packer.clone(),
+                timeout: self.timeout,
+            },
             ..Layer::default()
-        }
+        };
+        layer.cache.dir.clone_from(&self.cache_dir);
+        layer.cache.enabled = self.no_cache.then_some(false);
+        layer.cache.shared = self.shared_cache.then_some(true);
+        layer.options.runtime_crate.clone_from(&self.runtime_crate);
+        layer
     }
 }
 
@@ -251,7 +256,7 @@ pub struct KernelOptions {
     /// An option of the target: march for cpu; bf16-emulation, stack-size, tiling-sizes, device,
     /// actual-sizes, xclbin-kernel-name, xclbin-instance-name and xclbin-kernel-id for npu1 and npu2
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = parse_option, action = ArgAction::Append)]
-    pub options: Vec<TargetOption>,
+    pub options: Vec<TargetOptions>,
     /// Keep what lies between the MLIR and the artifact
     #[arg(long)]
     pub keep_intermediates: bool,
@@ -280,13 +285,45 @@ pub struct Contract {
     pub extents: Vec<Vec<(String, String)>>,
 }
 
-/// One `--option`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TargetOption {
-    /// Which CPU the cpu target compiles for.
-    March(March),
-    /// One of the npu targets' options.
-    Npu(Box<Options>),
+impl KernelOptions {
+    /// What the flags say of a kernel.
+    pub fn options(&self) -> Options {
+        let options = self.options.iter().cloned();
+        Options {
+            format: self.format,
+            grid: self.grid,
+            transform: self.transform.clone(),
+            runtime: self.runtime.clone(),
+            options: options.fold(TargetOptions::default(), |all, one| one.over(all)),
+            inputs: self.inputs.clone(),
+            tool_args: self.tool_arguments.clone(),
+            keep_intermediates: self.keep_intermediates.then_some(true),
+            ..self.selection.options()
+        }
+    }
+}
+
+impl Selection {
+    /// What the flags say of a kernel.
+    pub fn options(&self) -> Options {
+        Options {
+            target: self.target.clone(),
+            entry: self.entry.clone(),
+            signature: self.signature.clone(),
+            ..Options::default()
+        }
+    }
+}
+
+impl KernelArguments {
+    /// Adds what the flags say of a kernel's arguments.
+    pub fn add_to(&self, options: Options) -> Options {
+        Options {
+            args: self.args.clone(),
+            extents: self.contract.extents.concat(),
+            ..options
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -298,6 +335,14 @@ pub struct KernelCommand {
     pub arguments: KernelArguments,
     #[command(flatten)]
     pub options: KernelOptions,
+}
+
+impl KernelCommand {
+    /// The kernel that is meant, with all that is said of it.
+    pub fn request(&self, settings: &Settings) -> Request {
+        let said = self.arguments.add_to(self.options.options());
+        settings.request(&self.kernel, said)
+    }
 }
 
 #[derive(Args, Debug)]
@@ -387,25 +432,13 @@ pub fn direction_named(name: &str) -> Option<Direction> {
     all.find(|direction| direction.name() == name)
 }
 
-fn parse_option(text: &str) -> Result<TargetOption, String> {
+fn parse_option(text: &str) -> Result<TargetOptions, String> {
     let (name, value) = text
         .split_once('=')
         .ok_or("write it as NAME=VALUE, e.g. march=native")?;
-    if name == "march" {
-        return value.parse().map(TargetOption::March);
-    }
-    let mut options = Options::default();
-    options.set(name, value).map_err(|error| {
-        format!(
-            "{error}{}",
-            if error.starts_with("there is no") {
-                ", and cpu has march"
-            } else {
-                ""
-            }
-        )
-    })?;
-    Ok(TargetOption::Npu(Box::new(options)))
+    let mut options = TargetOptions::default();
+    options.set(name, value)?;
+    Ok(options)
 }
 
 fn parse_runtime(text: &str) -> Result<Runtime, String> {

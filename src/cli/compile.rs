@@ -5,18 +5,14 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::{NpuChoices, PROJECT_FILE, Settings};
-use crate::plan::{Build, BuildError, Request, Session, Variant};
+use crate::config::{Options, PROJECT_FILE, Settings};
+use crate::plan::{Build, BuildError, Request, Session};
 use crate::step::launcher;
-use crate::step::npu::Options;
 use crate::store::{Artifact, Outcome};
 
 use npu_runtime::Runtime;
 
-use super::args::{
-    BuildCommand, CompileCommand, Delivery, Emit, Global, KernelArguments, KernelOptions,
-    TargetOption,
-};
+use super::args::{BuildCommand, CompileCommand, Delivery, Emit, Global};
 use super::json::Built;
 use super::terminal::{Terminal, Tone};
 use super::{Failure, session, settings};
@@ -28,19 +24,11 @@ pub fn compile(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let requests = command
-        .kernels
-        .iter()
-        .map(|kernel| {
-            request(
-                kernel,
-                &command.options,
-                &command.arguments,
-                &settings,
-                command.delivery.refresh,
-            )
-        })
-        .collect();
+    let mut said = command.arguments.add_to(command.options.options());
+    said.refresh = command.delivery.refresh;
+    let kernels = command.kernels.iter();
+    let requests = kernels.map(|kernel| settings.request(kernel, said.clone()));
+    let requests = requests.collect();
     deliver(settings, requests, &command.delivery, terminal)
 }
 
@@ -58,62 +46,17 @@ pub fn build(global: &Global, command: &BuildCommand, terminal: &Terminal) -> Re
         .kernels
         .iter()
         .map(|section| {
-            let path = section.path.strip_prefix(&cwd).unwrap_or(&section.path);
-            let request = Request {
+            let path = section.path.as_deref().unwrap_or(Path::new(""));
+            let said = Options {
                 // Tells the kernels of one file apart.
                 entry: section.entry.clone(),
                 refresh: command.delivery.refresh,
-                ..Request::new(path)
+                ..Options::default()
             };
-            request.completed_by(&settings)
+            settings.request(path.strip_prefix(&cwd).unwrap_or(path), said)
         })
         .collect();
     deliver(settings, requests, &command.delivery, terminal)
-}
-
-/// What is asked of one kernel.
-pub fn request(
-    kernel: &Path,
-    flags: &KernelOptions,
-    arguments: &KernelArguments,
-    settings: &Settings,
-    refresh: bool,
-) -> Request {
-    let mut march = None;
-    let mut options = Options::default();
-    for option in &flags.options {
-        match option {
-            TargetOption::March(named) => march = Some(named.clone()),
-            TargetOption::Npu(one) => options = one.as_ref().clone().over(options),
-        }
-    }
-    let selection = &flags.selection;
-    let variants = Variant::combinations(&selection.target, &flags.runtime);
-    let mut variants = variants.into_iter();
-    let first = variants.next();
-    let request = Request {
-        kernel: kernel.to_owned(),
-        target: first.and_then(|variant| variant.target),
-        runtime: first.and_then(|variant| variant.runtime),
-        also: variants.collect(),
-        format: flags.format,
-        entry: selection.entry.clone(),
-        directions: arguments.args.clone(),
-        extents: arguments.contract.extents.concat(),
-        signature: selection.signature.clone(),
-        march,
-        npu: NpuChoices {
-            grid: flags.grid,
-            transform: flags.transform.clone(),
-            options,
-            inputs: flags.inputs.clone(),
-            arguments: flags.tool_arguments.clone(),
-        },
-        keep_intermediates: flags.keep_intermediates,
-        refresh,
-        ..Request::default()
-    };
-    request.completed_by(settings)
 }
 
 /// Builds all requests, and prints the results in the order of the requests.
@@ -126,7 +69,7 @@ fn deliver(
     if let Some(directory) = &delivery.out_dir {
         check_distinct(&requests, directory)?;
     }
-    let jobs = delivery.jobs.or(settings.jobs);
+    let jobs = delivery.jobs.or(settings.jobs());
     let session = session(settings, terminal)?;
     let results = build_all(&session, &requests, jobs, terminal);
     let mut worst = None;

@@ -409,7 +409,7 @@ fn verdict(
     buildable: &[Buildable],
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let target = session.settings().target;
+    let target = session.settings().target();
     let has_llvm = candidates.iter().any(|(_, verdict)| verdict.is_ok());
     let can_build_for = |target: Target| {
         let mut rows = buildable.iter().filter(|row| row.target == target.name());

@@ -6,7 +6,6 @@ use crate::store::explain::{Difference, Explanation, Nearest, ago};
 use serde::Serialize;
 
 use super::args::{Global, KernelCommand};
-use super::compile::request;
 use super::terminal::Terminal;
 use super::{Failure, session, settings};
 
@@ -17,14 +16,7 @@ pub fn explain(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let arguments = &command.arguments;
-    let request = request(
-        &command.kernel,
-        &command.options,
-        arguments,
-        &settings,
-        false,
-    );
+    let request = command.request(&settings);
     let session = session(settings, terminal)?;
     let observe = |event: crate::store::Event<'_>| terminal.event(&event);
     for explanation in session.explain(&request, &observe)? {

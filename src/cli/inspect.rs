@@ -7,8 +7,7 @@ use crate::step::material::Material;
 use npu_runtime::{Bounds, Kind, Parameter, Shape, Signature};
 use serde::Serialize;
 
-use super::args::{Format, Global, KernelCommand, KernelOptions, SignatureCommand};
-use super::compile::request;
+use super::args::{Format, Global, KernelCommand, SignatureCommand};
 use super::terminal::{Terminal, table};
 use super::{Failure, session, settings};
 
@@ -19,12 +18,8 @@ pub fn signature(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let options = KernelOptions {
-        selection: command.selection.clone(),
-        ..KernelOptions::default()
-    };
-    let arguments = &command.arguments;
-    let request = request(&command.kernel, &options, arguments, &settings, false);
+    let said = command.arguments.add_to(command.selection.options());
+    let request = settings.request(&command.kernel, said);
     let understood = Understood::new(&request)?;
     for doubt in &understood.doubts {
         terminal.warning(&format!("{}: {doubt}", request.kernel.display()));
@@ -125,14 +120,7 @@ fn shape_text(shape: &Shape) -> String {
 /// Prints the key of a kernel's first step, and with `-v` what it is computed from.
 pub fn key(global: &Global, command: &KernelCommand, terminal: &Terminal) -> Result<(), Failure> {
     let settings = settings(global)?;
-    let arguments = &command.arguments;
-    let request = request(
-        &command.kernel,
-        &command.options,
-        arguments,
-        &settings,
-        false,
-    );
+    let request = command.request(&settings);
     let session = session(settings, terminal)?;
     let steps = session.first_steps(&request)?;
     for keyed in &steps {

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use super::{CacheChoices, ConfigError, Layer, non_empty, parse_jobs, parse_timeout};
+use super::{
+    CacheOptions, ConfigError, Layer, Options, ToolOptions, non_empty, parse_jobs, parse_timeout,
+};
 use crate::kernel::Target;
 use crate::toolchain::{AieSearch, Configured, Search, XrtSearch};
 
@@ -207,43 +211,46 @@ impl Environment {
 
     /// What the `NPU_BUILD_*` variables say.
     pub(super) fn layer(&self) -> Result<Layer, ConfigError> {
+        fn text<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+            text.parse().map_err(|error: T::Err| error.to_string())
+        }
+        let mut options = Options {
+            target: Vec::from_iter(self.parsed("NPU_BUILD_TARGET", text)?),
+            runtime: Vec::from_iter(self.parsed("NPU_BUILD_RUNTIME", text)?),
+            format: self.parsed("NPU_BUILD_FORMAT", text)?,
+            transform: self.path("NPU_BUILD_TRANSFORM"),
+            runtime_crate: self.parsed("NPU_BUILD_RUNTIME_CRATE", text)?,
+            jobs: self.parsed("NPU_BUILD_JOBS", parse_jobs)?,
+            ..Options::default()
+        };
+        options.options.march = self.parsed("NPU_BUILD_MARCH", text)?;
+        let disabled = self.parsed("NPU_BUILD_NO_CACHE", parse_switch)?;
         Ok(Layer {
-            cache_dir: self.path("NPU_BUILD_CACHE_DIR"),
-            cache: self
-                .parsed("NPU_BUILD_NO_CACHE", parse_switch)?
-                .map(|no| !no),
-            shared_cache: self.parsed("NPU_BUILD_SHARED_CACHE", parse_switch)?,
-            cache_choices: CacheChoices {
+            options,
+            cache: CacheOptions {
+                dir: self.path("NPU_BUILD_CACHE_DIR"),
+                enabled: disabled.map(|disabled| !disabled),
+                shared: self.parsed("NPU_BUILD_SHARED_CACHE", parse_switch)?,
                 layers: self.var("NPU_BUILD_CACHE_LAYERS").map(|layers| {
                     // Nothing between two colons is nothing, and not this directory.
                     let layers = std::env::split_paths(&layers);
                     layers.filter(|path| !path.as_os_str().is_empty()).collect()
                 }),
-                max_size: self.parsed("NPU_BUILD_CACHE_MAX_SIZE", str::parse)?,
-                max_age: self.parsed("NPU_BUILD_CACHE_MAX_AGE", str::parse)?,
-                max_entries: self.parsed("NPU_BUILD_CACHE_MAX_ENTRIES", str::parse)?,
+                max_size: self.parsed("NPU_BUILD_CACHE_MAX_SIZE", text)?,
+                max_age: self.parsed("NPU_BUILD_CACHE_MAX_AGE", text)?,
+                max_entries: self.parsed("NPU_BUILD_CACHE_MAX_ENTRIES", text)?,
             },
-            target: self.parsed("NPU_BUILD_TARGET", |text| {
-                text.parse().map_err(|error| format!("{error}"))
-            })?,
-            runtime: self.parsed("NPU_BUILD_RUNTIME", |text| {
-                text.parse().map_err(|error| format!("{error}"))
-            })?,
-            format: self.parsed("NPU_BUILD_FORMAT", str::parse)?,
-            transform: self.path("NPU_BUILD_TRANSFORM"),
-            march: self.parsed("NPU_BUILD_MARCH", str::parse)?,
-            runtime_crate: self.parsed("NPU_BUILD_RUNTIME_CRATE", |text| Ok(text.to_owned()))?,
-            llvm: self.path("NPU_BUILD_LLVM"),
-            air: self.path("NPU_BUILD_AIR"),
-            aie: self.path("NPU_BUILD_AIE"),
-            peano: self.path("NPU_BUILD_PEANO"),
-            xrt: self.path("NPU_BUILD_XRT"),
-            cxx: self.var("NPU_BUILD_CXX"),
-            python: self.path("NPU_BUILD_PYTHON"),
-            hsaco_packer: self.parsed("NPU_BUILD_HSACO_PACKER", str::parse)?,
-            timeout: self.parsed("NPU_BUILD_TIMEOUT", parse_timeout)?,
-            jobs: self.parsed("NPU_BUILD_JOBS", parse_jobs)?,
-            keep_intermediates: None,
+            tools: ToolOptions {
+                llvm: self.path("NPU_BUILD_LLVM"),
+                air: self.path("NPU_BUILD_AIR"),
+                aie: self.path("NPU_BUILD_AIE"),
+                peano: self.path("NPU_BUILD_PEANO"),
+                xrt: self.path("NPU_BUILD_XRT"),
+                cxx: self.var("NPU_BUILD_CXX"),
+                python: self.path("NPU_BUILD_PYTHON"),
+                hsaco_packer: self.parsed("NPU_BUILD_HSACO_PACKER", text)?,
+                timeout: self.parsed("NPU_BUILD_TIMEOUT", parse_timeout)?,
+            },
         })
     }
 

@@ -1,24 +1,22 @@
-//! `npu-build.toml`, and the user's file of the same form.
+//! `npu-build.toml`, and the user's file of the same form: what is read from them, and how values are
+//! written there.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use npu_runtime::{Direction, Runtime};
-use serde::de::{self, SeqAccess, Visitor};
+use npu_runtime::Direction;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::npu::{LaunchGrid, NpuChoices, Package};
-use super::{Age, Bound, Bytes, CacheChoices, Count, Layer, parse_jobs, parse_timeout};
-use crate::kernel::Target;
-use crate::step::cpu::March;
-use crate::step::npu::Options;
-use crate::toolchain::HsacoPacker;
+use super::options::{CacheOptions, Layer, Options, ToolOptions};
+use super::values::{Bound, LaunchGrid, parse_jobs, parse_timeout};
+use crate::step::npu::TargetOptions;
 use crate::value;
 
 /// The project file's name.
@@ -64,337 +62,156 @@ impl ConfigError {
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) layer: Layer,
-    pub(super) kernels: Vec<KernelSection>,
-}
-
-/// What the project file says about one kernel.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KernelSection {
-    /// The MLIR file, absolute.
-    pub path: PathBuf,
-    /// What it is built for: with several, one launcher has an image for each.
-    pub targets: Vec<Target>,
-    /// Which function is the kernel.
-    pub entry: Option<String>,
-    /// Its signature in Triton's syntax.
-    pub signature: Option<String>,
-    /// Directions of arguments by name.
-    pub directions: Vec<(String, Direction)>,
-    /// How many elements arguments need, by name.
-    pub extents: Vec<(String, String)>,
-    /// The CPU that the cpu target compiles for.
-    pub march: Option<March>,
-    /// What loads it.
-    pub runtimes: Vec<Runtime>,
-    /// What it is packaged as for an NPU.
-    pub format: Option<Package>,
-    /// What only the npu targets are told.
-    pub npu: NpuChoices,
+    pub(super) kernels: Vec<Options>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(default, deny_unknown_fields)]
 struct Text {
-    #[serde(default)]
-    build: BuildText,
-    #[serde(default)]
-    cache: CacheText,
-    #[serde(default)]
-    toolchain: ToolchainText,
-    #[serde(default)]
-    kernel: Vec<KernelText>,
+    build: Options,
+    cache: CacheOptions,
+    toolchain: ToolOptions,
+    kernel: Vec<Options>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct BuildText {
-    target: Option<Parsed<Target>>,
-    runtime: Option<Parsed<Runtime>>,
-    format: Option<Parsed<Package>>,
-    transform: Option<Place>,
-    march: Option<Parsed<March>>,
-    runtime_crate: Option<String>,
-    timeout: Option<Timeout>,
-    jobs: Option<Jobs>,
-    keep_intermediates: Option<bool>,
+/// A value as it would stand on the command line: a list has its items between commas.
+fn written(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Array(values) => values.iter().map(written).collect::<Vec<_>>().join(","),
+        value => value.to_string(),
+    }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct CacheText {
-    dir: Option<Place>,
-    enabled: Option<bool>,
-    shared: Option<bool>,
-    layers: Option<Vec<Place>>,
-    max_size: Option<Limit<Bytes>>,
-    max_age: Option<Limit<Age>>,
-    max_entries: Option<Limit<Count>>,
-}
-
-/// A bound: a plain number, or text.
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a bound is a number, or text such as \"5GiB\", \"90d\" or \"unlimited\""
-)]
-enum LimitText {
-    Number(u64),
-    Text(String),
-}
-
-#[derive(Deserialize)]
-#[serde(
-    try_from = "LimitText",
-    bound = "T: std::str::FromStr, T::Err: ToString"
-)]
-struct Limit<T>(Bound<T>);
-
-impl<T: std::str::FromStr> TryFrom<LimitText> for Limit<T>
+fn parsed<'de, D, T>(
+    deserializer: D,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, D::Error>
 where
+    D: Deserializer<'de>,
+{
+    let value = toml::Value::deserialize(deserializer)?;
+    parse(&written(&value)).map(Some).map_err(D::Error::custom)
+}
+
+pub(super) fn text<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(D::Error::custom)
+}
+
+/// A name, or a list of names.
+pub(super) fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a name, or a list of names")]
+    enum Names {
+        One(String),
+        More(Vec<String>),
+    }
+    let names = match Names::deserialize(deserializer)? {
+        Names::One(name) => vec![name],
+        Names::More(names) if names.is_empty() => {
+            return Err(D::Error::custom("a list with nothing in it: leave it out"));
+        }
+        Names::More(names) => names,
+    };
+    let names = names
+        .iter()
+        .map(|name| name.parse().map_err(D::Error::custom));
+    names.collect()
+}
+
+pub(super) fn bound<'de, D, T>(deserializer: D) -> Result<Option<Bound<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr,
     T::Err: ToString,
 {
-    type Error = String;
+    parsed(deserializer, str::parse)
+}
 
-    fn try_from(text: LimitText) -> Result<Self, String> {
-        let text = match text {
-            LimitText::Number(number) => number.to_string(),
-            LimitText::Text(text) => text,
-        };
-        text.parse().map(Self)
+pub(super) fn timeout<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    parsed(deserializer, parse_timeout)
+}
+
+pub(super) fn jobs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    parsed(deserializer, parse_jobs)
+}
+
+pub(super) fn grid<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<LaunchGrid>, D::Error> {
+    parsed(deserializer, str::parse)
+}
+
+/// The name of a file or directory.
+pub(super) fn place<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    value::path(text.into()).map(Some).map_err(D::Error::custom)
+}
+
+pub(super) fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?.into_iter();
+    let places = texts.map(|text| value::path(text.into()).map_err(D::Error::custom));
+    places.collect()
+}
+
+pub(super) fn some_places<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<PathBuf>>, D::Error> {
+    places(deserializer).map(Some)
+}
+
+pub(super) fn program<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<OsString>, D::Error> {
+    Ok(place(deserializer)?.map(PathBuf::into_os_string))
+}
+
+/// A table of arguments and their directions.
+pub(super) fn pairs<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(String, Direction)>, D::Error> {
+    let table = BTreeMap::<String, Direction>::deserialize(deserializer)?;
+    Ok(table.into_iter().collect())
+}
+
+/// A table of arguments and their extents: numbers, or the text of `--extent`.
+pub(super) fn extents<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(String, String)>, D::Error> {
+    let table = BTreeMap::<String, toml::Value>::deserialize(deserializer)?;
+    let extent = |(name, value): (String, toml::Value)| match value {
+        toml::Value::String(_) | toml::Value::Integer(_) => Ok((name, written(&value))),
+        _ => Err(D::Error::custom(
+            "an extent is a number of elements, or text such as \"n\" or \"[rows, cols]\"",
+        )),
+    };
+    table.into_iter().map(extent).collect()
+}
+
+/// A table of the target's options.
+pub(super) fn target_options<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<TargetOptions, D::Error> {
+    let mut options = TargetOptions::default();
+    for (name, value) in BTreeMap::<String, toml::Value>::deserialize(deserializer)? {
+        options
+            .set(&name, &written(&value))
+            .map_err(D::Error::custom)?;
     }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct ToolchainText {
-    llvm: Option<Place>,
-    air: Option<Place>,
-    aie: Option<Place>,
-    peano: Option<Place>,
-    xrt: Option<Place>,
-    cxx: Option<Place>,
-    python: Option<Place>,
-    hsaco_packer: Option<Parsed<HsacoPacker>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct KernelText {
-    path: Place,
-    #[serde(default)]
-    target: OneOrMore<Target>,
-    entry: Option<String>,
-    signature: Option<String>,
-    #[serde(default)]
-    args: BTreeMap<String, Direction>,
-    #[serde(default)]
-    extents: BTreeMap<String, ExtentText>,
-    march: Option<Parsed<March>>,
-    #[serde(default)]
-    runtime: OneOrMore<Runtime>,
-    format: Option<Parsed<Package>>,
-    grid: Option<Grid>,
-    transform: Option<Place>,
-    #[serde(default)]
-    options: OptionsText,
-    #[serde(default)]
-    inputs: Vec<Place>,
-    #[serde(default)]
-    tool_args: Vec<String>,
-}
-
-/// An extent: a number of elements, or the text of `--extent`.
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "an extent is a number of elements, or text such as \"n\" or \"[rows, cols]\""
-)]
-enum ExtentText {
-    Number(u64),
-    Text(String),
-}
-
-impl ExtentText {
-    fn text(self) -> String {
-        match self {
-            Self::Number(number) => number.to_string(),
-            Self::Text(text) => text,
-        }
-    }
-}
-
-/// A grid: a number, a list of one to three, or the text of `--grid`.
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a grid is a number, a list of one to three numbers, or text such as \"4,4\""
-)]
-enum GridText {
-    Number(u32),
-    List(Vec<u32>),
-    Text(String),
-}
-
-#[derive(Deserialize)]
-#[serde(try_from = "GridText")]
-struct Grid(LaunchGrid);
-
-impl TryFrom<GridText> for Grid {
-    type Error = String;
-
-    fn try_from(grid: GridText) -> Result<Self, String> {
-        let text = match grid {
-            GridText::Text(text) => text,
-            GridText::Number(number) => number.to_string(),
-            GridText::List(numbers) => {
-                let numbers: Vec<_> = numbers.iter().map(u32::to_string).collect();
-                numbers.join(",")
-            }
-        };
-        text.parse().map(Self)
-    }
-}
-
-/// A table of options: each value as it would stand on the command line.
-#[derive(Default, Deserialize)]
-#[serde(try_from = "BTreeMap<String, toml::Value>")]
-struct OptionsText(Options);
-
-impl TryFrom<BTreeMap<String, toml::Value>> for OptionsText {
-    type Error = String;
-
-    fn try_from(table: BTreeMap<String, toml::Value>) -> Result<Self, String> {
-        fn text(value: &toml::Value) -> String {
-            match value {
-                toml::Value::String(text) => text.clone(),
-                toml::Value::Array(values) => {
-                    let values: Vec<_> = values.iter().map(text).collect();
-                    values.join(",")
-                }
-                value => value.to_string(),
-            }
-        }
-        let mut options = Options::default();
-        for (name, value) in &table {
-            options.set(name, &text(value))?;
-        }
-        Ok(Self(options))
-    }
-}
-
-/// The name of a file, directory or program.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Place(PathBuf);
-
-impl TryFrom<String> for Place {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, &'static str> {
-        value::path(text.into()).map(Self)
-    }
-}
-
-/// A value that is written as text.
-#[derive(Deserialize)]
-#[serde(
-    try_from = "String",
-    bound = "T: std::str::FromStr, T::Err: std::fmt::Display"
-)]
-struct Parsed<T>(T);
-
-impl<T> TryFrom<String> for Parsed<T>
-where
-    T: std::str::FromStr,
-    T::Err: std::fmt::Display,
-{
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-            .map(Self)
-            .map_err(|error: T::Err| error.to_string())
-    }
-}
-
-/// A value that is written as text, or a list of them; empty if it is not written.
-struct OneOrMore<T>(Vec<T>);
-
-impl<T> Default for OneOrMore<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for OneOrMore<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader<T>(PhantomData<T>);
-
-        impl<'de, T: FromStr<Err: fmt::Display>> Visitor<'de> for Reader<T> {
-            type Value = OneOrMore<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name, or a list of names")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<OneOrMore<T>, E> {
-                let one = text.parse().map_err(E::custom)?;
-                Ok(OneOrMore(vec![one]))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMore<T>, A::Error> {
-                let mut several = Vec::new();
-                while let Some(Parsed(one)) = list.next_element()? {
-                    several.push(one);
-                }
-                if several.is_empty() {
-                    return Err(de::Error::custom("a list with nothing in it: leave it out"));
-                }
-                Ok(OneOrMore(several))
-            }
-        }
-
-        deserializer.deserialize_any(Reader(PhantomData))
-    }
-}
-
-/// A time-out: text with units, or a whole number of seconds.
-struct Timeout(Duration);
-
-impl<'de> Deserialize<'de> for Timeout {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-
-        impl Visitor<'_> for Reader {
-            type Value = Timeout;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of seconds, or text with units such as \"90s\"")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Timeout, E> {
-                parse_timeout(text).map(Timeout).map_err(E::custom)
-            }
-
-            fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Timeout, E> {
-                self.visit_str(&seconds.to_string())
-            }
-        }
-
-        deserializer.deserialize_any(Reader)
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(try_from = "i64")]
-struct Jobs(u32);
-
-impl TryFrom<i64> for Jobs {
-    type Error = String;
-
-    fn try_from(number: i64) -> Result<Self, String> {
-        parse_jobs(&number.to_string()).map(Self)
-    }
+    Ok(options)
 }
 
 /// The nearest project file in `directory` or above it.
@@ -436,90 +253,48 @@ impl File {
         };
         let text: Text = toml::from_str(&text).map_err(|error| syntax(explained(&error)))?;
         let directory = path.parent().unwrap_or(Path::new("/"));
-        let file = text.into_file(directory);
-        for (number, section) in file.kernels.iter().enumerate() {
-            let earlier = file.kernels.iter().take(number);
-            let same = |other: &&KernelSection| {
-                // As components: `./k.mlir` is `k.mlir`.
-                other.path.components().eq(section.path.components())
-                    && other.entry == section.entry
-            };
-            if earlier.into_iter().any(|other| same(&other)) {
-                return Err(syntax(format!(
-                    "two [[kernel]] tables are for {}: make them one, with lists of targets and \
-                     runtimes, or tell them apart by entry",
-                    section.path.display()
-                )));
-            }
-        }
-        Ok(Some(file))
-    }
-}
-
-impl Text {
-    /// Paths are relative to the directory of the file that they stand in.
-    fn into_file(self, directory: &Path) -> File {
-        let kernels = self.kernel.into_iter().map(|kernel| KernelSection {
-            path: directory.join(kernel.path.0),
-            targets: kernel.target.0,
-            entry: kernel.entry,
-            signature: kernel.signature,
-            directions: kernel.args.into_iter().collect(),
-            extents: kernel
-                .extents
-                .into_iter()
-                .map(|(name, extent)| (name, extent.text()))
-                .collect(),
-            march: kernel.march.map(|parsed| parsed.0),
-            runtimes: kernel.runtime.0,
-            format: kernel.format.map(|parsed| parsed.0),
-            npu: NpuChoices {
-                grid: kernel.grid.map(|grid| grid.0),
-                transform: kernel.transform.map(|place| place.0),
-                options: kernel.options.0,
-                inputs: kernel.inputs.into_iter().map(|place| place.0).collect(),
-                arguments: kernel.tool_args,
+        let kernels = text.kernel.into_iter();
+        let file = Self {
+            layer: Layer {
+                options: text.build,
+                cache: text.cache,
+                tools: text.toolchain,
             }
             .in_directory(directory),
-        });
-        let absolute = |place: Place| directory.join(place.0);
-        let packer = self.toolchain.hsaco_packer;
-        File {
-            layer: Layer {
-                cache_dir: self.cache.dir.map(absolute),
-                cache: self.cache.enabled,
-                shared_cache: self.cache.shared,
-                cache_choices: CacheChoices {
-                    layers: (self.cache.layers)
-                        .map(|layers| layers.into_iter().map(absolute).collect()),
-                    max_size: self.cache.max_size.map(|limit| limit.0),
-                    max_age: self.cache.max_age.map(|limit| limit.0),
-                    max_entries: self.cache.max_entries.map(|limit| limit.0),
-                },
-                target: self.build.target.map(|parsed| parsed.0),
-                runtime: self.build.runtime.map(|parsed| parsed.0),
-                format: self.build.format.map(|parsed| parsed.0),
-                transform: self.build.transform.map(absolute),
-                march: self.build.march.map(|parsed| parsed.0),
-                llvm: self.toolchain.llvm.map(absolute),
-                air: self.toolchain.air.map(absolute),
-                aie: self.toolchain.aie.map(absolute),
-                peano: self.toolchain.peano.map(absolute),
-                xrt: self.toolchain.xrt.map(absolute),
-                cxx: self.toolchain.cxx.map(|program| match program.0.parent() {
-                    // A name is looked for on PATH.
-                    Some(parent) if parent.as_os_str().is_empty() => program.0.into_os_string(),
-                    _ => absolute(program).into_os_string(),
-                }),
-                python: self.toolchain.python.map(absolute),
-                hsaco_packer: packer.map(|packer| packer.0.in_directory(directory)),
-                timeout: self.build.timeout.map(|timeout| timeout.0),
-                jobs: self.build.jobs.map(|jobs| jobs.0),
-                keep_intermediates: self.build.keep_intermediates,
-                runtime_crate: self.build.runtime_crate,
-            },
-            kernels: kernels.collect(),
+            kernels: kernels
+                .map(|kernel| kernel.in_directory(directory))
+                .collect(),
+        };
+        file.check().map_err(syntax)?;
+        Ok(Some(file))
+    }
+
+    /// Refuses what makes no sense where it stands.
+    fn check(&self) -> Result<(), String> {
+        if self.layer.options.path.is_some() {
+            return Err("[build] is for all kernels: `path` belongs into a [[kernel]]".to_owned());
         }
+        for (number, section) in self.kernels.iter().enumerate() {
+            let Some(path) = &section.path else {
+                return Err("a [[kernel]] has no `path`: name its MLIR file".to_owned());
+            };
+            if section.jobs.is_some() {
+                return Err("`jobs` is for all kernels: it belongs into [build]".to_owned());
+            }
+            // As components: `./k.mlir` is `k.mlir`.
+            let same = |other: &Options| {
+                let other_path = other.path.iter().flat_map(|path| path.components());
+                other_path.eq(path.components()) && other.entry == section.entry
+            };
+            if self.kernels.iter().take(number).any(same) {
+                return Err(format!(
+                    "two [[kernel]] tables are for {}: make them one, with lists of targets and \
+                     runtimes, or tell them apart by entry",
+                    path.display()
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,94 +1,31 @@
-//! Settings, from layers: flags > `NPU_BUILD_*` > `npu-build.toml` > the user's file > the
+//! The configuration, from layers: flags > `NPU_BUILD_*` > `npu-build.toml` > the user's file > the
 //! ecosystem's variables > defaults.
 //!
 //! The environment is read here, once, and passed on as values; nothing below asks for it again.
 
-mod cache;
 mod environment;
 mod file;
-mod npu;
+mod options;
 mod unread;
+mod values;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use cache::{Age, Bound, Bytes, CacheChoices, Count};
 pub use environment::Environment;
-pub use file::{ConfigError, KernelSection, PROJECT_FILE};
-pub use npu::{LaunchGrid, NpuChoices, Package};
-use npu_runtime::Runtime;
+pub use file::{ConfigError, PROJECT_FILE};
+pub use options::{CacheOptions, Layer, Options, ToolOptions};
 pub use unread::unread_variables;
+pub use values::{Age, Bound, Bytes, Count, LaunchGrid, Package, parse_jobs, parse_timeout};
 
 use crate::kernel::Target;
 use crate::launcher;
-use crate::step::cpu::March;
+use crate::plan::{Request, Variant};
 use crate::store::{Bounds, Sharing};
-use crate::toolchain::{AieSearch, Configured, HsacoPacker, Search, XrtSearch};
+use crate::toolchain::{AieSearch, Configured, Search, XrtSearch};
 pub use crate::value::{integer, path};
 use file::File;
-
-/// What a layer may say; the highest layer that says something wins.
-#[derive(Clone, Debug, Default)]
-pub struct Layer {
-    /// The cache directory.
-    pub cache_dir: Option<PathBuf>,
-    /// Whether to use a cache at all.
-    pub cache: Option<bool>,
-    /// Whether the cache directory's group may write it.
-    pub shared_cache: Option<bool>,
-    /// The cache's bounds and layers.
-    pub cache_choices: CacheChoices,
-    /// The target of kernels that don't say theirs.
-    pub target: Option<Target>,
-    /// The runtime of kernels that don't say theirs.
-    pub runtime: Option<Runtime>,
-    /// What kernels for an NPU are packaged as.
-    pub format: Option<Package>,
-    /// The transform script of linalg-level kernels that don't name theirs.
-    pub transform: Option<PathBuf>,
-    /// The CPU that the cpu target compiles for.
-    pub march: Option<March>,
-    /// The path of the runtime's crate in host programs.
-    pub runtime_crate: Option<String>,
-    /// The MLIR/LLVM installation.
-    pub llvm: Option<PathBuf>,
-    /// The mlir-air installation.
-    pub air: Option<PathBuf>,
-    /// The mlir-aie installation.
-    pub aie: Option<PathBuf>,
-    /// The Peano installation.
-    pub peano: Option<PathBuf>,
-    /// The XRT installation.
-    pub xrt: Option<PathBuf>,
-    /// The C++ compiler of the XRT shim.
-    pub cxx: Option<OsString>,
-    /// The Python environment that has the wheels of the tools.
-    pub python: Option<PathBuf>,
-    /// What packs hsacos.
-    pub hsaco_packer: Option<HsacoPacker>,
-    /// How long one tool may take.
-    pub timeout: Option<Duration>,
-    /// How many kernels are built at once.
-    pub jobs: Option<u32>,
-    /// Whether what lies between MLIR and artifact is kept.
-    pub keep_intermediates: Option<bool>,
-}
-
-/// What may be said of one kernel, or of all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
-    /// The target.
-    pub target: Option<Target>,
-    /// The runtime.
-    pub runtime: Option<Runtime>,
-    /// What kernels for an NPU are packaged as.
-    pub format: Option<Package>,
-    /// The CPU that the cpu target compiles for.
-    pub march: Option<March>,
-    /// The transform script of linalg-level kernels.
-    pub transform: Option<PathBuf>,
-}
 
 /// Where the cache is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,9 +38,18 @@ pub enum CachePlace {
     Unknown,
 }
 
-/// The settled settings of one process.
+/// The configuration of one process.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// What the files say of all kernels.
+    pub options: Options,
+    /// What flags and variables say of all kernels, which counts more than what the project file says
+    /// of one.
+    pub overrides: Options,
+    /// What the project file says of single kernels, in its order.
+    pub kernels: Vec<Options>,
+    /// The path of the runtime's crate in host programs.
+    pub runtime_crate: String,
     /// Where the cache is.
     pub cache: CachePlace,
     /// Whether nobody chose that place.
@@ -114,18 +60,6 @@ pub struct Settings {
     pub cache_layers: Vec<PathBuf>,
     /// How much the cache may hold.
     pub cache_bounds: Bounds,
-    /// The target of kernels that don't say theirs.
-    pub target: Option<Target>,
-    /// The runtime of kernels that don't say theirs.
-    pub runtime: Option<Runtime>,
-    /// What kernels for an NPU are packaged as.
-    pub format: Option<Package>,
-    /// The transform script of linalg-level kernels that don't name theirs.
-    pub transform: Option<PathBuf>,
-    /// The CPU that the cpu target compiles for.
-    pub march: Option<March>,
-    /// The path of the runtime's crate in host programs.
-    pub runtime_crate: String,
     /// Where to look for an MLIR/LLVM installation.
     pub llvm: Search,
     /// Where to look for the AIE toolchain.
@@ -134,20 +68,12 @@ pub struct Settings {
     pub xrt: XrtSearch,
     /// How long one tool may take.
     pub timeout: Option<Duration>,
-    /// How many kernels are built at once; `None` is one per core.
-    pub jobs: Option<u32>,
-    /// Whether what lies between MLIR and artifact is kept.
-    pub keep_intermediates: bool,
-    /// What the variables say, which counts more than what the project file says of a kernel.
-    pub variables: Said,
-    /// What the project file says about single kernels.
-    pub kernels: Vec<KernelSection>,
     /// The files that were read, for a build script's rerun list.
     pub files: Vec<PathBuf>,
 }
 
 impl Settings {
-    /// Settles the settings for work in `cwd`: `flags` over the environment over the files.
+    /// Resolves the configuration for work in `cwd`: `flags` over the environment over the files.
     ///
     /// # Errors
     /// When a file or variable can't be understood.
@@ -170,74 +96,136 @@ impl Settings {
             Some(file) => file?,
             None => File::default(),
         };
-        let variables = environment.layer()?;
+        let flags = flags.in_directory(cwd);
+        let variables = environment.layer()?.in_directory(cwd);
         let layers = [&flags, &variables, &project.layer, &user.layer];
-        let llvm = environment.search(configured(layers, cwd, "llvm", |layer| &layer.llvm));
+        let llvm = environment.search(configured(layers, cwd, "llvm", |tools| &tools.llvm));
         let aie = aie_search(layers, environment, cwd);
-        let said = Said {
-            target: variables.target,
-            runtime: variables.runtime,
-            format: variables.format,
-            march: variables.march.clone(),
-            transform: variables.transform.as_ref().map(|path| cwd.join(path)),
-        };
-        let layer = flags.over(variables).over(project.layer).over(user.layer);
-        let cache_is_default = layer.cache.unwrap_or(true) && layer.cache_dir.is_none();
-        let cache = match (layer.cache, layer.cache_dir) {
-            (Some(false), _) => CachePlace::Disabled,
-            (_, Some(directory)) => CachePlace::Directory(cwd.join(directory)),
-            (_, None) => environment
-                .default_cache()
-                .map_or(CachePlace::Unknown, CachePlace::Directory),
-        };
+        let cxx = layers.iter().find_map(|layer| layer.tools.cxx.clone());
+        let caches = layers.iter().map(|layer| layer.cache.clone());
+        let cache = caches.reduce(CacheOptions::over).unwrap_or_default();
+        let timeout = layers.iter().find_map(|layer| layer.tools.timeout);
+        let mut options = project.layer.options.over(user.layer.options);
+        options.transform =
+            (options.transform).or_else(|| Some(cwd.join(environment.transform()?)));
+        let overrides = flags.options.over(variables.options);
+        let crates = [&overrides, &options].into_iter();
+        let runtime_crate = crates.filter_map(|it| it.runtime_crate.clone()).next();
         Ok(Self {
-            cache,
-            cache_is_default,
-            sharing: if layer.shared_cache.unwrap_or(false) {
-                Sharing::Group
-            } else {
-                Sharing::Private
+            cache_is_default: cache.enabled.unwrap_or(true) && cache.dir.is_none(),
+            cache_bounds: cache.bounds(Bounds::default()),
+            sharing: match cache.shared {
+                Some(true) => Sharing::Group,
+                _ => Sharing::Private,
             },
-            cache_bounds: layer.cache_choices.bounds(),
-            cache_layers: {
-                let layers = layer.cache_choices.layers.unwrap_or_default();
-                layers.into_iter().map(|layer| cwd.join(layer)).collect()
+            cache_layers: cache.layers.unwrap_or_default(),
+            cache: match (cache.enabled, cache.dir) {
+                (Some(false), _) => CachePlace::Disabled,
+                (_, Some(directory)) => CachePlace::Directory(directory),
+                (_, None) => environment
+                    .default_cache()
+                    .map_or(CachePlace::Unknown, CachePlace::Directory),
             },
-            target: layer.target,
-            runtime: layer.runtime,
-            format: layer.format,
-            transform: (layer.transform)
-                .or_else(|| environment.transform())
-                .map(|path| cwd.join(path)),
-            march: layer.march,
-            runtime_crate: layer.runtime_crate.unwrap_or_else(launcher::runtime_crate),
-            llvm,
-            xrt: environment.xrt_search(aie.xrt.clone(), layer.cxx),
-            aie,
-            timeout: layer.timeout,
-            jobs: layer.jobs,
-            keep_intermediates: layer.keep_intermediates.unwrap_or(false),
-            variables: said,
+            timeout,
+            options,
+            overrides,
             kernels: project.kernels,
+            runtime_crate: runtime_crate.unwrap_or_else(launcher::runtime_crate),
+            llvm,
+            xrt: environment.xrt_search(aie.xrt.clone(), cxx),
+            aie,
             files,
         })
     }
 
+    /// The request to build the kernel at `path`, of which `said` says more than the configuration.
+    #[must_use]
+    pub fn request(&self, path: impl Into<PathBuf>, said: Options) -> Request {
+        let path = path.into();
+        let none = Options::default();
+        let section = self.section(&path, said.entry.as_deref()).unwrap_or(&none);
+        let overrides = &self.overrides;
+        let default_runtime = [overrides, section, &self.options]
+            .into_iter()
+            .find_map(|options| options.runtime.first().copied());
+        let mut variants = variants(&said, overrides, section).into_iter();
+        let first = variants.next().unwrap_or_default();
+        let for_npu_only = said.first_for_npu();
+        let also = match said.also.is_empty() {
+            true => variants.collect(),
+            false => said.also.clone(),
+        };
+        let options = said.over(overrides.clone()).over(section.clone());
+        Request {
+            kernel: path,
+            target: first.target,
+            default_target: self.options.target.first().copied(),
+            runtime: first.runtime,
+            default_runtime,
+            also,
+            for_npu_only,
+            options: options.over(self.options.clone()),
+        }
+    }
+
+    /// How many kernels are built at once; `None` is one per core.
+    #[must_use]
+    pub fn jobs(&self) -> Option<u32> {
+        self.overrides.jobs.or(self.options.jobs)
+    }
+
+    /// What is built for if neither a kernel nor its MLIR says it.
+    #[must_use]
+    pub fn target(&self) -> Option<Target> {
+        let mut layers = [&self.overrides, &self.options].into_iter();
+        layers.find_map(|options| options.target.first().copied())
+    }
+
     /// What the project file says about the kernel at `path`, if anything. Of several kernels in one
     /// file it is the one with the given `entry`.
-    #[must_use]
-    pub fn kernel(&self, path: &Path, entry: Option<&str>) -> Option<&KernelSection> {
+    fn section(&self, path: &Path, entry: Option<&str>) -> Option<&Options> {
         if self.kernels.is_empty() {
             return None;
         }
         let wanted = std::path::absolute(path).ok()?;
-        let fits = |section: &&KernelSection| {
+        let fits = |section: &&Options| {
             let named =
                 entry.is_none() || section.entry.is_none() || section.entry.as_deref() == entry;
-            named && (section.path == wanted || same_file(&section.path, &wanted))
+            let path = section.path.as_deref().unwrap_or(Path::new(""));
+            named && (path == wanted || same_file(path, &wanted))
         };
         self.kernels.iter().find(fits)
     }
+}
+
+/// What a kernel is built for: what was said of it, or of what the project file lists that which fits.
+fn variants(said: &Options, overrides: &Options, section: &Options) -> Vec<Variant> {
+    if said.target.len() > 1 || said.runtime.len() > 1 {
+        return Variant::combinations(&said.target, &said.runtime);
+    }
+    let one = |said: &[Target], all: &[Target]| said.first().or(all.first()).copied();
+    let target = one(&said.target, &overrides.target);
+    let runtime = said.runtime.first().or(overrides.runtime.first()).copied();
+    let mut targets = target.map_or(section.target.clone(), |target| vec![target]);
+    let mut runtimes = runtime.map_or(section.runtime.clone(), |runtime| vec![runtime]);
+    // What one was chosen for counts of the other.
+    match (target, runtime) {
+        (Some(target), None) => runtimes.retain(|runtime| target.is_loaded_by(*runtime)),
+        (None, Some(runtime)) if targets.iter().any(|target| target.is_loaded_by(runtime)) => {
+            targets.retain(|target| target.is_loaded_by(runtime));
+        }
+        _ => {}
+    }
+    let is_one = targets.len() <= 1 && runtimes.len() <= 1;
+    let lists_one = section.target.len() <= 1 && section.runtime.len() <= 1;
+    if is_one && lists_one || !said.also.is_empty() {
+        return vec![Variant {
+            target: target.or(section.target.first().copied()),
+            // Another layer's is but a default.
+            runtime: said.runtime.first().copied(),
+        }];
+    }
+    Variant::combinations(&targets, &runtimes)
 }
 
 /// The highest layer's directory for a tool, and how it was said there.
@@ -245,9 +233,9 @@ fn configured(
     layers: [&Layer; 4],
     cwd: &Path,
     key: &str,
-    of: fn(&Layer) -> &Option<PathBuf>,
+    of: fn(&ToolOptions) -> &Option<PathBuf>,
 ) -> Option<Configured> {
-    let said = layers.map(|layer| of(layer).as_ref());
+    let said = layers.map(|layer| of(&layer.tools).as_ref());
     let number = said.iter().position(Option::is_some)?;
     let directory = cwd.join(said.into_iter().flatten().next()?);
     Some(Configured {
@@ -268,15 +256,15 @@ fn origin(layer: usize, key: &str) -> String {
 
 /// Where to look for the AIE toolchain.
 fn aie_search(layers: [&Layer; 4], environment: &Environment, cwd: &Path) -> AieSearch {
-    let packers = layers.map(|layer| layer.hsaco_packer.as_ref());
+    let packers = layers.map(|layer| layer.tools.hsaco_packer.as_ref());
     let packer_layer = packers.iter().position(Option::is_some).unwrap_or_default();
     let packer = packers.into_iter().flatten().next().cloned();
     AieSearch {
-        air: configured(layers, cwd, "air", |layer| &layer.air),
-        aie: configured(layers, cwd, "aie", |layer| &layer.aie),
-        peano: configured(layers, cwd, "peano", |layer| &layer.peano),
-        xrt: configured(layers, cwd, "xrt", |layer| &layer.xrt),
-        python: configured(layers, cwd, "python", |layer| &layer.python),
+        air: configured(layers, cwd, "air", |tools| &tools.air),
+        aie: configured(layers, cwd, "aie", |tools| &tools.aie),
+        peano: configured(layers, cwd, "peano", |tools| &tools.peano),
+        xrt: configured(layers, cwd, "xrt", |tools| &tools.xrt),
+        python: configured(layers, cwd, "python", |tools| &tools.python),
         hsaco_packer: packer.unwrap_or_default().in_directory(cwd),
         hsaco_packer_origin: origin(packer_layer, "hsaco-packer"),
         ..environment.aie_search()
@@ -290,62 +278,6 @@ fn same_file(one: &Path, other: &Path) -> bool {
     }
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
-
-impl Layer {
-    /// This layer where it says something, `below` where it does not.
-    #[must_use]
-    pub fn over(self, below: Self) -> Self {
-        Self {
-            cache_dir: self.cache_dir.or(below.cache_dir),
-            cache: self.cache.or(below.cache),
-            shared_cache: self.shared_cache.or(below.shared_cache),
-            cache_choices: self.cache_choices.over(below.cache_choices),
-            target: self.target.or(below.target),
-            runtime: self.runtime.or(below.runtime),
-            format: self.format.or(below.format),
-            transform: self.transform.or(below.transform),
-            march: self.march.or(below.march),
-            runtime_crate: self.runtime_crate.or(below.runtime_crate),
-            llvm: self.llvm.or(below.llvm),
-            air: self.air.or(below.air),
-            aie: self.aie.or(below.aie),
-            peano: self.peano.or(below.peano),
-            xrt: self.xrt.or(below.xrt),
-            cxx: self.cxx.or(below.cxx),
-            python: self.python.or(below.python),
-            hsaco_packer: self.hsaco_packer.or(below.hsaco_packer),
-            timeout: self.timeout.or(below.timeout),
-            jobs: self.jobs.or(below.jobs),
-            keep_intermediates: self.keep_intermediates.or(below.keep_intermediates),
-        }
-    }
-}
-
-/// Reads a time-out: a number of seconds, or units as in `90s`, `10m`, `1h 30m`.
-///
-/// # Errors
-/// Says what is understood.
-pub fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let parsed = match integer(text.trim(), 0..=u64::MAX) {
-        Some(seconds) => Some(Duration::from_secs(seconds)),
-        None => humantime::parse_duration(text).ok(),
-    };
-    parsed.filter(|timeout| !timeout.is_zero()).ok_or_else(|| {
-        format!("'{text}' is no time above zero; give seconds, or units as in 90s, 10m or '1h 30m'")
-    })
-}
-
-/// Reads a number of jobs.
-///
-/// # Errors
-/// Says what the limits are.
-pub fn parse_jobs(text: &str) -> Result<u32, String> {
-    integer(text, 1..=MAX_JOBS)
-        .ok_or_else(|| format!("'{text}' is no number of jobs from 1 to {MAX_JOBS}"))
-}
-
-/// More compilers at once than any machine bears.
-const MAX_JOBS: u32 = 1024;
 
 /// A variable's value that is not empty: unset and empty mean the same to us.
 fn non_empty(value: Option<OsString>) -> Option<OsString> {

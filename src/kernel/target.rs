@@ -17,6 +17,12 @@ pub enum Target {
 }
 
 impl Target {
+    /// Whether a runtime loads what is built for it.
+    #[must_use]
+    pub fn is_loaded_by(self, runtime: npu_runtime::Runtime) -> bool {
+        (runtime == npu_runtime::Runtime::Cpu) == (self == Self::Cpu)
+    }
+
     /// Every target, in the order in which they are listed to the user.
     pub const ALL: [Self; 3] = [Self::Npu1, Self::Npu2, Self::Cpu];
 

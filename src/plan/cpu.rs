@@ -37,8 +37,8 @@ pub(super) fn route(
             text: Arc::clone(&prepared.understood.text),
         },
         tools: &tools,
-        march: request.march.clone().unwrap_or_default(),
-        keep_intermediates: request.keep_intermediates,
+        march: request.options.options.march.clone().unwrap_or_default(),
+        keep_intermediates: request.options.keep_intermediates.unwrap_or(false),
     })?;
     Ok(Box::new(Route {
         compile: Arc::new(step.into()),

@@ -16,7 +16,7 @@ use super::{BuildError, BuiltKernel, KernelError, Prepared, Request, subject};
 use crate::kernel::{Kernel, Level, Module, Target, rename_files};
 use crate::launcher::{Artifact as LauncherArtifact, Compiled, Image, artifact_file_name};
 use crate::step::execute::ExecuteError;
-use crate::step::npu::{self, AIR, Lowering, Options, PackKernel, Packing, SOURCE};
+use crate::step::npu::{self, AIR, Lowering, PackKernel, Packing, SOURCE, TargetOptions};
 use crate::step::{Input, Keyed, Origin, Step};
 use crate::store::{Artifact, EnsureError, Ensured, Event, Observer};
 use crate::toolchain::{AieTools, Format, Packer};
@@ -40,7 +40,7 @@ pub(super) struct Route {
     stem: String,
     source: Input,
     grid: Option<[u32; 3]>,
-    options: Options,
+    options: TargetOptions,
     arguments: Vec<String>,
     companions: Files,
     script: Files,
@@ -61,7 +61,7 @@ pub(super) fn route(
     let understood = &prepared.understood;
     let target = prepared.target;
     let runtime = prepared.runtime;
-    let format = settle_format(target, runtime, request.format)?;
+    let format = settle_format(target, runtime, request.options.format)?;
     let arch = npu::arch(target).ok_or(KernelError::NoKernel)?;
     if understood.kernels.is_empty() {
         return Err(KernelError::NoKernel);
@@ -69,14 +69,14 @@ pub(super) fn route(
     let module = &understood.module;
     let kernels = understood.kernels.clone();
     let grid = settle_grid(module.level, &kernels, request)?;
-    let script = match &request.npu.transform {
+    let script = match &request.options.transform {
         Some(path) if module.level == Level::Linalg => files::transform(path)?,
         _ => Files::default(),
     };
     let stem = request.kernel.file_stem().unwrap_or("kernel".as_ref());
     let core_elfs = npu::core_elf_directory(&tools);
     let (companions, renamed) =
-        files::companions(&request.kernel, module, &request.npu.inputs, core_elfs)?;
+        files::companions(&request.kernel, module, &request.options.inputs, core_elfs)?;
     let origin = Origin {
         path: request.kernel.clone(),
         text: Arc::clone(&understood.text),
@@ -101,11 +101,11 @@ pub(super) fn route(
         },
         source,
         grid,
-        options: request.npu.options.clone(),
-        arguments: request.npu.arguments.clone(),
+        options: request.options.options.clone(),
+        arguments: request.options.tool_args.clone(),
         companions,
         script,
-        keep_intermediates: request.keep_intermediates,
+        keep_intermediates: request.options.keep_intermediates.unwrap_or(false),
         module: module.clone(),
         kernels,
         tools,
@@ -129,7 +129,7 @@ fn settle_grid(
     request: &Request,
 ) -> Result<Option<[u32; 3]>, KernelError> {
     let has_grid = kernels.iter().any(|kernel| kernel.signature.grid);
-    match (has_grid, request.npu.grid) {
+    match (has_grid, request.options.grid) {
         (_, Some(_)) if level != Level::Linalg => Err(KernelError::GridInText(level)),
         (true, Some(grid)) => Ok(Some(grid.0)),
         (true, None) => Err(KernelError::NoGrid),

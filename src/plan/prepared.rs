@@ -81,7 +81,7 @@ impl Understood {
     fn scan(request: &Request, bytes: Vec<u8>) -> Result<Self, KernelError> {
         let (module, text) = Module::read(bytes)?;
         check_assembly(&text.text)?;
-        let selected = module.select(request.entry.as_deref())?;
+        let selected = module.select(request.options.entry.as_deref())?;
         let mut kernels: Vec<_> = selected.into_iter().cloned().collect();
         if module.level != Level::Linalg {
             // It has become part of the text; what is left of it in the signature is nobody's to give.
@@ -91,20 +91,20 @@ impl Understood {
         }
         let mut doubts = Vec::new();
         // The user's word on a kernel's arguments, if there is one, beats what was inferred.
-        let is_told = request.signature.is_some() || !request.directions.is_empty();
+        let is_told = request.options.signature.is_some() || !request.options.args.is_empty();
         for kernel in kernels.iter_mut().filter(|_| is_told) {
             let inferred = kernel.signature.clone();
-            if let Some(signature) = &request.signature {
+            if let Some(signature) = &request.options.signature {
                 kernel.apply_triton(&triton::parse(signature)?)?;
             }
-            for (name, direction) in &request.directions {
+            for (name, direction) in &request.options.args {
                 kernel.set_direction(name, *direction)?;
             }
             doubts.extend(contradictions(&inferred, &kernel.signature));
         }
-        if !request.extents.is_empty() {
+        if !request.options.extents.is_empty() {
             for kernel in &mut kernels {
-                kernel.set_extents(&request.extents)?;
+                kernel.set_extents(&request.options.extents)?;
             }
         }
         Ok(Self {

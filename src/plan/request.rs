@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use npu_runtime::{Direction, Runtime};
+use npu_runtime::Runtime;
 
 use super::KernelError;
-use crate::config::{KernelSection, NpuChoices, Package, Said, Settings};
+use crate::config::{Options, Package};
 use crate::kernel::Target;
-use crate::step::cpu::March;
 use crate::toolchain::Format;
 
-/// One kernel to build, and how.
+/// One kernel to build, and how: what [`Settings::request`](crate::config::Settings::request) makes of
+/// all layers of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// The MLIR file.
@@ -27,31 +27,14 @@ pub struct Request {
     /// What else it is built for: a launcher with several images takes the one that fits the
     /// device.
     pub also: Vec<Variant>,
-    /// What it is packaged as for an NPU; the target's best if not given.
-    pub format: Option<Package>,
-    /// Which function is the kernel, if the file has several.
-    pub entry: Option<String>,
-    /// Directions of arguments by name, where inference is not to decide.
-    pub directions: Vec<(String, Direction)>,
-    /// How many elements arguments need, by name ([`crate::kernel::contract`]).
-    pub extents: Vec<(String, String)>,
-    /// A signature in Triton's syntax, to be checked against the MLIR.
-    pub signature: Option<String>,
-    /// Which CPU the cpu target compiles for; its architecture's baseline if not given.
-    pub march: Option<March>,
-    /// What only the npu targets are told.
-    pub npu: NpuChoices,
-    /// What of that, as a flag, was said of this kernel here and not in a file: it makes no sense
-    /// for the cpu.
+    /// Something of the options that was said of this kernel alone, and makes no sense for the cpu.
     pub for_npu_only: Option<&'static str>,
-    /// Whether what lies between the MLIR and the artifact is kept.
-    pub keep_intermediates: bool,
-    /// Whether to build even what is in the cache.
-    pub refresh: bool,
+    /// All else; targets and runtimes are those above.
+    pub options: Options,
 }
 
 /// A target and what loads what is built for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
     /// The target; that of the request if not given.
     pub target: Option<Target>,
@@ -71,7 +54,7 @@ impl Variant {
         for target in &targets {
             let fits = |runtime: &Runtime| {
                 // With one target, a runtime that does not fit is a mistake, and told as one.
-                targets.len() == 1 || target.is_none_or(|target| loads(*runtime, target))
+                targets.len() == 1 || target.is_none_or(|target| target.is_loaded_by(*runtime))
             };
             let fitting = runtimes.iter().copied().filter(fits).map(Some);
             let mut fitting: Vec<_> = fitting.collect();
@@ -117,96 +100,6 @@ impl Request {
         };
         all.map(variant).collect()
     }
-
-    /// What the project file says that the kernel is built for, where nothing else was said and it
-    /// says more than one thing.
-    fn listed(&self, section: &KernelSection, variables: &Said) -> Vec<Variant> {
-        let target = self.target.or(variables.target);
-        let runtime = self.runtime.or(variables.runtime);
-        let mut targets = target.map_or(section.targets.clone(), |target| vec![target]);
-        let mut runtimes = runtime.map_or(section.runtimes.clone(), |runtime| vec![runtime]);
-        // What one was chosen for counts of the other.
-        match (target, runtime) {
-            (Some(target), None) => runtimes.retain(|runtime| loads(*runtime, target)),
-            (None, Some(runtime)) if targets.iter().any(|target| loads(runtime, *target)) => {
-                targets.retain(|target| loads(runtime, *target));
-            }
-            _ => {}
-        }
-        let is_one = targets.len() <= 1 && runtimes.len() <= 1;
-        let said_none = section.targets.len() <= 1 && section.runtimes.len() <= 1;
-        if is_one && said_none || !self.also.is_empty() {
-            return Vec::new();
-        }
-        Variant::combinations(&targets, &runtimes)
-    }
-
-    /// A request for `kernel` with nothing but defaults.
-    #[must_use]
-    pub fn new(kernel: impl Into<PathBuf>) -> Self {
-        Self {
-            kernel: kernel.into(),
-            ..Self::default()
-        }
-    }
-
-    /// The request with what it leaves open filled in: from what the project file says of the
-    /// kernel, then from the settings.
-    #[must_use]
-    pub fn completed_by(self, settings: &Settings) -> Self {
-        let none = KernelSection::default();
-        let section = settings
-            .kernel(&self.kernel, self.entry.as_deref())
-            .unwrap_or(&none);
-        let variables = &settings.variables;
-        let mut listed = self.listed(section, variables).into_iter();
-        let first = listed.next();
-        let mut directions = section.directions.clone();
-        directions.extend(self.directions);
-        let mut extents = section.extents.clone();
-        extents.extend(self.extents);
-        let package = self.format.filter(|format| *format != Package::Auto);
-        let insists = package.map(|_| "--format");
-        let target = section.targets.first().copied();
-        let runtime = section.runtimes.first().copied();
-        Self {
-            target: match first {
-                Some(first) => first.target,
-                None => self.target.or(variables.target).or(target),
-            },
-            runtime: first.map_or(self.runtime, |first| first.runtime),
-            also: self.also.into_iter().chain(listed).collect(),
-            default_target: settings.target,
-            default_runtime: (variables.runtime).or(runtime).or(settings.runtime),
-            format: (self.format)
-                .or(variables.format)
-                .or(section.format)
-                .or(settings.format),
-            entry: self.entry.or_else(|| section.entry.clone()),
-            directions,
-            extents,
-            signature: self.signature.or_else(|| section.signature.clone()),
-            march: (self.march)
-                .or_else(|| variables.march.clone())
-                .or_else(|| section.march.clone())
-                .or_else(|| settings.march.clone()),
-            for_npu_only: self.npu.first_said().or(insists),
-            npu: NpuChoices {
-                transform: (self.npu.transform.clone())
-                    .or_else(|| variables.transform.clone())
-                    .or_else(|| section.npu.transform.clone())
-                    .or_else(|| settings.transform.clone()),
-                ..self.npu.over(section.npu.clone())
-            },
-            keep_intermediates: self.keep_intermediates || settings.keep_intermediates,
-            ..self
-        }
-    }
-}
-
-/// Whether a runtime is one that loads what is built for `target`.
-fn loads(runtime: Runtime, target: Target) -> bool {
-    (runtime == Runtime::Cpu) == (target == Target::Cpu)
 }
 
 /// The runtime that loads what is built for `target`.
@@ -215,7 +108,7 @@ pub(super) fn settle_runtime(
     chosen: Option<Runtime>,
     default: Option<Runtime>,
 ) -> Result<Runtime, KernelError> {
-    let fits = |runtime: &Runtime| loads(*runtime, target);
+    let fits = |runtime: &Runtime| target.is_loaded_by(*runtime);
     match chosen {
         Some(runtime) if !fits(&runtime) => Err(KernelError::OtherRuntime { target, runtime }),
         Some(runtime) => Ok(runtime),

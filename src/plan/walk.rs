@@ -112,7 +112,7 @@ impl Session {
     ) -> Result<Build, BuildError> {
         let started = Instant::now();
         let walked = self.walk(request, observe, |step| {
-            let ensured = store.ensure(step, request.refresh, &self.runner, observe)?;
+            let ensured = store.ensure(step, request.options.refresh, &self.runner, observe)?;
             Ok(Some(ensured))
         })?;
         let Walked {
@@ -126,7 +126,7 @@ impl Session {
             runtime: plan.prepared.runtime,
             kernels,
             steps,
-            keeps_intermediates: request.keep_intermediates,
+            keeps_intermediates: request.options.keep_intermediates.unwrap_or(false),
             elapsed: started.elapsed(),
         })
     }
@@ -266,7 +266,7 @@ impl Session {
         }
         let route = self.route(&prepared, request)?;
         // What can't be launched has no launcher.
-        if request.format != Some(Package::As(Format::Pdi)) {
+        if request.options.format != Some(Package::As(Format::Pdi)) {
             // That there can be none is known before anything is compiled.
             let kernels = prepared.understood.kernels.iter();
             let stubs = launcher::Request::of_stubs(
@@ -313,7 +313,7 @@ impl Session {
 /// The requests that it is made of, each for one target and runtime.
 fn variants(request: &Request) -> Result<Vec<Cow<'_, Request>>, BuildError> {
     let variants = request.variants();
-    if variants.len() > 1 && request.format == Some(Package::As(Format::Pdi)) {
+    if variants.len() > 1 && request.options.format == Some(Package::As(Format::Pdi)) {
         return Err(KernelError::PdiAmongOthers.at(&request.kernel));
     }
     Ok(variants)

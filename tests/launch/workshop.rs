@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use npu_build::config::{Environment, Layer, Settings};
+use npu_build::config::{Environment, Layer, Options, Settings};
 use npu_build::interrupt::Interrupt;
 use npu_build::step::cpu::March;
-use npu_build::{Build, BuildError, Request, Session, Target};
+use npu_build::{Build, BuildError, Session, Target};
 use npu_runtime::{Bounds, Device, Kernel, Runtime};
 use tempfile::TempDir;
 
@@ -24,12 +24,10 @@ impl Workshop {
             .prefix("npu-build-launch-")
             .tempdir()
             .unwrap();
-        let layer = Layer {
-            cache_dir: Some(directory.path().join("cache")),
-            llvm: Some(common::real_llvm()),
-            target: Some(Target::Cpu),
-            ..Layer::default()
-        };
+        let mut layer = Layer::default();
+        layer.cache.dir = Some(directory.path().join("cache"));
+        layer.tools.llvm = Some(common::real_llvm());
+        layer.options.target = vec![Target::Cpu];
         let nothing = Environment::from_fn(|_| None);
         let settings = Settings::load(layer, &nothing, directory.path()).unwrap();
         let session = Session::new(settings, Interrupt::default(), &|_| {}).unwrap();
@@ -37,11 +35,11 @@ impl Workshop {
     }
 
     fn build_file(&self, path: &Path) -> Result<Build, BuildError> {
-        self.build_request(Request::new(path))
+        self.build_with(path, Options::default())
     }
 
-    fn build_request(&self, request: Request) -> Result<Build, BuildError> {
-        let request = request.completed_by(self.session.settings());
+    fn build_with(&self, path: &Path, options: Options) -> Result<Build, BuildError> {
+        let request = self.session.settings().request(path, options);
         self.session.build(&request, &|_| {})
     }
 
@@ -50,11 +48,11 @@ impl Workshop {
     pub fn kernel_with(&self, mlir: &str, extents: &str) -> Kernel {
         let path = self.directory.path().join("kernel.mlir");
         fs::write(&path, mlir).unwrap();
-        let mut request = Request::new(&path);
+        let mut options = Options::default();
         if !extents.is_empty() {
-            request.extents = npu_build::kernel::contract::split(extents).unwrap();
+            options.extents = npu_build::kernel::contract::split(extents).unwrap();
         }
-        let build = self.build_request(request);
+        let build = self.build_with(&path, options);
         let build = build.unwrap_or_else(|error| panic!("{}\n{mlir}", error.report()));
         build.load(&cpu(), &build.kernels[0]).unwrap()
     }
@@ -79,9 +77,9 @@ impl Workshop {
     pub fn kernel_for(&self, march: March, mlir: &str) -> Kernel {
         let path = self.directory.path().join("kernel.mlir");
         fs::write(&path, mlir).unwrap();
-        let mut request = Request::new(&path);
-        request.march = Some(march);
-        let build = self.build_request(request);
+        let mut options = Options::default();
+        options.options.march = Some(march);
+        let build = self.build_with(&path, options);
         let build = build.unwrap_or_else(|error| panic!("{}\n{mlir}", error.report()));
         load(&build, &cpu())
     }

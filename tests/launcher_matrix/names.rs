@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use npu_build::launcher::Kernel;
-use npu_runtime::{Direction, ElementType, Parameter};
+use npu_runtime::{Direction, ElementType};
 
-use super::{DIRECTIONS, kernel, pointer, ranked, scalar};
+use super::{kernel, pointer, ranked, scalar};
 
 /// Rust's reference, "Keywords" (strict, reserved and weak ones), in edition 2024.
 const KEYWORDS: [&str; 58] = [

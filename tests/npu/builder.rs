@@ -1,9 +1,9 @@
 //! The library at run time: `Builder` with kernels for an NPU.
 
-use npu_build::config::{Environment, LaunchGrid, Layer, Settings};
+use npu_build::config::{Environment, LaunchGrid, Layer, Options, Settings};
 use npu_build::interrupt::Interrupt;
 use npu_build::toolchain::{Format, HsacoPacker};
-use npu_build::{Build, Builder, Grid, Package, Request, Runtime, Session, Target};
+use npu_build::{Build, Builder, Grid, Package, Runtime, Session, Target};
 use npu_formats::Arch;
 
 use crate::kernels;
@@ -132,26 +132,26 @@ fn a_session_sees_every_change() {
         kernels::aie_with("npu2", " { link_with = \"add.o\" }"),
     );
     scene.file("add.o", "one");
-    let layer = Layer {
-        cache_dir: Some(scene.cache.clone()),
-        python: Some(scene.tools.venv()),
-        xrt: Some(scene.path().join("root/xrt")),
-        transform: Some(scene.tools.transform()),
-        ..Layer::default()
-    };
+    let mut layer = Layer::default();
+    layer.cache.dir = Some(scene.cache.clone());
+    layer.tools.python = Some(scene.tools.venv());
+    layer.tools.xrt = Some(scene.path().join("root/xrt"));
+    layer.options.transform = Some(scene.tools.transform());
     let nothing = Environment::from_fn(|_| None);
     let settings = Settings::load(layer, &nothing, scene.path()).unwrap();
     let session = Session::new(settings, Interrupt::default(), &|_| {}).unwrap();
-    let build = |kernel: &str, change: &dyn Fn(&mut Request)| {
-        let mut request = Request::new(scene.path().join(kernel));
-        request.target = Some(Target::Npu2);
-        change(&mut request);
-        let request = request.completed_by(session.settings());
+    let build = |kernel: &str, change: &dyn Fn(&mut Options)| {
+        let mut options = Options::default();
+        options.target = vec![Target::Npu2];
+        change(&mut options);
+        let request = session
+            .settings()
+            .request(scene.path().join(kernel), options);
         let build = session.build(&request, &|_| {}).unwrap();
         (build.outcome().name(), scene.ran())
     };
-    let grid = |x| move |request: &mut Request| request.npu.grid = Some(LaunchGrid([x, 1, 1]));
-    let hsa = |request: &mut Request| request.runtime = Some(Runtime::Hsa);
+    let grid = |x| move |options: &mut Options| options.grid = Some(LaunchGrid([x, 1, 1]));
+    let hsa = |options: &mut Options| options.runtime = vec![Runtime::Hsa];
     assert_eq!(build("k.mlir", &grid(4)), ("built", LOWER + AIRCC));
     assert_eq!(build("k.mlir", &grid(4)), ("hit", NOTHING));
     assert_eq!(build("k.mlir", &grid(8)), ("built", LOWER + AIRCC));

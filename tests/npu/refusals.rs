@@ -131,7 +131,7 @@ fn options_that_nobody_knows_or_that_mean_nothing() {
             ),
             (
                 "gridless.mlir --target cpu --input aie.mlir",
-                &["--input is for npu1 and npu2"],
+                &["an input is for npu1 and npu2"],
             ),
         ],
     );

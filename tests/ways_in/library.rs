@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use npu_build::config::{Environment, Layer, Settings};
+use npu_build::config::{Environment, Layer, Options, Settings};
 use npu_build::interrupt::Interrupt;
 use npu_build::step::cpu::March;
-use npu_build::{Builder, Direction, Request, Session, Target};
+use npu_build::{Builder, Direction, Session, Target};
 use npu_runtime::{Arg, Device, Grid, Runtime};
 
 use crate::common::{Scene, example};
@@ -133,18 +133,16 @@ fn a_triton_signature_is_checked_against_the_mlir() {
 #[test]
 fn a_session_builds_several_kernels_and_finds_its_tools_once() {
     let scene = Scene::new();
-    let layer = Layer {
-        cache_dir: Some(scene.cache.clone()),
-        llvm: Some(scene.llvm.clone()),
-        target: Some(Target::Cpu),
-        ..Layer::default()
-    };
+    let mut layer = Layer::default();
+    layer.cache.dir = Some(scene.cache.clone());
+    layer.tools.llvm = Some(scene.llvm.clone());
+    layer.options.target = vec![Target::Cpu];
     let nothing = Environment::from_fn(|_| None);
     let settings = Settings::load(layer, &nothing, scene.path()).unwrap();
     let session = Session::new(settings, Interrupt::default(), &|_| {}).unwrap();
     for number in [1, 2, 3] {
         let kernel = scene.file(&format!("shift{number}.mlir"), shift_by(number));
-        let request = Request::new(kernel).completed_by(session.settings());
+        let request = session.settings().request(kernel, Options::default());
         let build = session.build(&request, &|_| {}).unwrap();
         let loaded = build.load(&cpu(), &build.kernels[0]).unwrap();
         let mut x = [10];

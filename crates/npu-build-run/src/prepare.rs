@@ -13,8 +13,6 @@ use npu_runtime::{Direction, Grid, Kind, Parameter, Runtime};
 
 use super::args::{LaunchOptions, What};
 use super::report::size_text;
-use npu_build::cli::args::KernelArguments;
-use npu_build::cli::compile;
 use npu_build::cli::{BAD_INPUT, Failure};
 
 /// A launch that is understood.
@@ -43,10 +41,10 @@ impl Job {
             return Err(bad(options, message));
         }
         let mut request = request(options, settings);
-        let grid = request.npu.grid;
+        let grid = request.options.grid;
         // One command line for every target: the cpu is launched over the grid that others compile in.
         request.for_npu_only = None;
-        if request.format == Some(Package::As(Format::Pdi)) {
+        if request.options.format == Some(Package::As(Format::Pdi)) {
             return Err(bad(
                 options,
                 "a PDI is loaded by neither xrt nor hsa: use --format auto",
@@ -114,22 +112,15 @@ fn request(options: &LaunchOptions, settings: &Settings) -> Request {
         What::Direction(direction) => Some((given.name.clone(), direction)),
         What::Value(_) => None,
     });
-    let arguments = KernelArguments {
-        args: directions.collect(),
-        contract: options.contract.clone(),
-    };
-    let flags = &options.options;
-    let mut request = compile::request(
-        &options.kernel,
-        flags,
-        &arguments,
-        settings,
-        options.refresh,
-    );
+    let mut said = options.options.options();
+    said.args = directions.collect();
+    said.extents = options.contract.extents.concat();
+    said.refresh = options.refresh;
     // Whoever names the runtime cpu has named the target.
-    if flags.selection.target.is_empty() && flags.runtime == [Runtime::Cpu] {
-        request.target = Some(Target::Cpu);
+    if said.target.is_empty() && said.runtime == [Runtime::Cpu] {
+        said.target.push(Target::Cpu);
     }
+    let mut request = settings.request(&options.kernel, said);
     // Of what the project file lists, a launch takes the first.
     request.also.clear();
     request

@@ -7,7 +7,7 @@ mod stats;
 
 use std::num::NonZero;
 
-use crate::config::{CacheChoices, CachePlace};
+use crate::config::{CacheOptions, CachePlace};
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::message::one_line;
@@ -154,20 +154,13 @@ fn gc(
         entries_left: u64,
         bytes_left: u64,
     }
-    let given = CacheChoices {
+    let given = CacheOptions {
         max_size: command.max_size,
         max_age: command.max_age,
         max_entries: command.max_entries,
-        ..CacheChoices::default()
+        ..CacheOptions::default()
     };
-    let given_bounds = given.bounds();
-    let bounds = Bounds {
-        size: given.max_size.map_or(set.size, |_| given_bounds.size),
-        age: given.max_age.map_or(set.age, |_| given_bounds.age),
-        entries: given
-            .max_entries
-            .map_or(set.entries, |_| given_bounds.entries),
-    };
+    let bounds = given.bounds(set);
     let observe = |event: crate::store::Event<'_>| terminal.event(&event);
     let cleaned = store.clean(bounds, command.dry_run, interrupt, &observe)?;
     if terminal.json {

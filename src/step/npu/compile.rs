@@ -10,7 +10,7 @@ use npu_runtime::{Kind as ParameterKind, Signature};
 
 use super::cores;
 use super::options::{STACK_SIZE, TILING_SIZES};
-use super::{INTERMEDIATES, OUT, Options, Refusal, SOURCE, arch, command, environment};
+use super::{INTERMEDIATES, OUT, Refusal, SOURCE, TargetOptions, arch, command, environment};
 use crate::kernel::{Device, Kernel, Level, Module, Target};
 use crate::step::check::{Check, ElfKernel};
 use crate::step::{Argument, Command, Input, Kind, Name, Output, Step, Work};
@@ -36,7 +36,7 @@ pub struct Request<'a> {
     /// What they are packaged as.
     pub format: Format,
     /// The target's options.
-    pub options: &'a Options,
+    pub options: &'a TargetOptions,
     /// Further arguments for aircc or aiecc.
     pub extra: &'a [String],
     /// The kernel at the AIR or AIE level, named [`SOURCE`].
@@ -186,7 +186,7 @@ fn check(request: &Request<'_>) -> Result<(), Refusal> {
     cores::check(request)
 }
 
-/// Options that say where the tools and their files are: each would bring something into the build
+/// TargetOptions that say where the tools and their files are: each would bring something into the build
 /// that the key does not know, or take an output away.
 const OURS: [&str; 15] = [
     "aietools",

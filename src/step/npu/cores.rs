@@ -23,7 +23,7 @@ pub(super) fn have_code(module: &Module) -> bool {
     module.level != Level::Aie || module.core_code.is_some()
 }
 
-/// Options of aiecc that leave cores as they are.
+/// TargetOptions of aiecc that leave cores as they are.
 pub(super) const UNCOMPILED: [&str; 2] = ["no-compile", "no-link"];
 
 /// Sees to it that each core runs what the MLIR says: its code, or the ELF that it names.

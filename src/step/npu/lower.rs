@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{AIR, OUT, Options, SOURCE, command, environment};
+use super::{AIR, OUT, SOURCE, TargetOptions, command, environment};
 use crate::step::check::Check;
 use crate::step::{Argument, Input, Kind, Output, Step, Work};
 use crate::toolchain::{Companions, Tool};
@@ -46,7 +46,7 @@ pub struct Lowering<'a> {
     /// The transform script, named [`SCRIPT`], and what it includes, beside it.
     pub script: &'a [Input],
     /// Of which the actual sizes matter here.
-    pub options: &'a Options,
+    pub options: &'a TargetOptions,
     /// The program.
     pub air_opt: &'a Arc<Tool>,
 }

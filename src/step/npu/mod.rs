@@ -18,7 +18,7 @@ pub use buffers::{FEWEST_DECLARED, Launchable};
 pub use compile::{Compiled, Error as CompileError, Files, Request, compile};
 pub use cores::core_elf_directory;
 pub use lower::{Lowering, SCRIPT, lower};
-pub use options::Options;
+pub use options::TargetOptions;
 pub use pack::{PackKernel, Packing, pack};
 
 use super::{Argument, Command};

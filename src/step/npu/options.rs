@@ -1,11 +1,14 @@
-//! What the AIE toolchain can be told besides the kernel: `--option NAME=VALUE`.
+//! What the compilers can be told besides the kernel: `--option NAME=VALUE`.
 
 use crate::kernel::{Device, Level};
+use crate::step::cpu::March;
 use crate::{nearest, value};
 
-/// Options of the npu targets; what is not given is the default.
+/// Options of the targets; what is not given is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct TargetOptions {
+    /// Which CPU the cpu target compiles for; its architecture's baseline if not given.
+    pub march: Option<March>,
     /// Whether f32 arithmetic may be emulated in bf16, without which f32 matrix products have no
     /// instruction.
     pub bf16_emulation: Option<bool>,
@@ -26,10 +29,11 @@ pub struct Options {
 }
 
 /// The names of all options, in the order in which they are listed.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "actual-sizes",
     "bf16-emulation",
     "device",
+    "march",
     "stack-size",
     "tiling-sizes",
     "xclbin-instance-name",
@@ -49,7 +53,7 @@ const XCLBIN_NAME_LIMIT: usize = 63;
 /// More tiling sizes than loops that any transfer has.
 const MOST_SIZES: usize = 8;
 
-impl Options {
+impl TargetOptions {
     /// Takes one option.
     ///
     /// # Errors
@@ -57,6 +61,7 @@ impl Options {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let refused = |expected: &str| format!("{name}={value}: {expected} was expected");
         match name {
+            "march" => self.march = Some(value.parse()?),
             "bf16-emulation" => {
                 self.bf16_emulation = Some(match value {
                     "true" | "1" | "on" => true,
@@ -98,7 +103,7 @@ impl Options {
             }
             _ => {
                 return Err(format!(
-                    "there is no option '{name}'{}; the npu targets have {}",
+                    "there is no option '{name}'{}; there are {}, of which march is for cpu and the others are for npu1 and npu2",
                     nearest::hint(nearest::of(name, NAMES).as_deref()),
                     NAMES.join(", ")
                 ));
@@ -111,6 +116,7 @@ impl Options {
     #[must_use]
     pub fn over(self, below: Self) -> Self {
         Self {
+            march: self.march.or(below.march),
             bf16_emulation: self.bf16_emulation.or(below.bf16_emulation),
             tiling_sizes: self.tiling_sizes.or(below.tiling_sizes),
             stack_size: self.stack_size.or(below.stack_size),
@@ -120,6 +126,16 @@ impl Options {
             device: self.device.or(below.device),
             actual_sizes: self.actual_sizes.or(below.actual_sizes),
         }
+    }
+
+    /// Whether it says anything to the npu targets.
+    #[must_use]
+    pub fn is_for_npu(&self) -> bool {
+        let other = Self {
+            march: self.march.clone(),
+            ..Self::default()
+        };
+        *self != other
     }
 
     /// An option that says nothing at this level, and why.
@@ -189,8 +205,8 @@ fn xclbin_name(option: &str, name: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn set(name: &str, value: &str) -> Result<Options, String> {
-        let mut options = Options::default();
+    fn set(name: &str, value: &str) -> Result<TargetOptions, String> {
+        let mut options = TargetOptions::default();
         options.set(name, value).map(|()| options)
     }
 
