@@ -2,7 +2,7 @@
 
 use npu_build::message::one_line;
 use npu_build::step::Kind;
-use npu_build::store::explain::{Difference, Explanation, Nearest, ago};
+use npu_build::store::{Difference, Explanation, Nearest, ago};
 use serde::Serialize;
 
 use super::args::{Global, KernelCommand};

@@ -26,8 +26,7 @@ use npu_build::config::{ConfigError, Environment, Settings};
 use npu_build::interrupt::{self, Interrupt};
 use npu_build::message::{lines, one_line};
 use npu_build::plan::{BuildError, Session};
-use npu_build::store::lock::LockError;
-use npu_build::store::{CleanError, ClearError};
+use npu_build::store::{LockError, MaintainError};
 
 use args::{Arguments, Command, Global};
 use terminal::Terminal;
@@ -82,23 +81,11 @@ impl From<LockError> for Failure {
     }
 }
 
-impl From<ClearError> for Failure {
-    fn from(error: ClearError) -> Self {
+impl From<MaintainError> for Failure {
+    fn from(error: MaintainError) -> Self {
         match error {
-            ClearError::Lock(error) => error.into(),
-            ClearError::Delete { .. } => Self::Message {
-                code: UNWRITABLE,
-                message: error.to_string(),
-            },
-        }
-    }
-}
-
-impl From<CleanError> for Failure {
-    fn from(error: CleanError) -> Self {
-        match error {
-            CleanError::Lock(error) => error.into(),
-            CleanError::Write { .. } => Self::Message {
+            MaintainError::Lock(error) => error.into(),
+            MaintainError::Delete { .. } => Self::Message {
                 code: UNWRITABLE,
                 message: error.to_string(),
             },

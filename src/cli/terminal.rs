@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use npu_build::message::{lines, one_line};
 use npu_build::step::Kind;
 use npu_build::store::Event;
-use npu_build::store::lock::Holder;
+use npu_build::store::Holder;
 use serde::Serialize;
 
 use super::args::{Format, Global};

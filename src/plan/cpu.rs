@@ -6,7 +6,7 @@ use super::{BuildError, BuiltKernel, KernelError, Prepared, Request};
 use crate::launcher::{self, Image, artifact_file_name};
 use crate::step::cpu::{self, OBJECT};
 use crate::step::{Keyed, Origin};
-use crate::store::Ensured;
+use crate::store::StepResult;
 use crate::toolchain::Llvm;
 
 /// The step, and the tools that it uses.
@@ -51,7 +51,7 @@ impl Route {
     pub(super) fn build(
         &self,
         prepared: &Prepared,
-        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
+        ensure: &mut dyn FnMut(&Keyed) -> Result<StepResult, BuildError>,
     ) -> Result<Vec<BuiltKernel>, BuildError> {
         let compiled = ensure(&self.compile)?;
         let object = compiled

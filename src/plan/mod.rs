@@ -33,9 +33,9 @@ use crate::recent::Recent;
 use crate::step::execute::ExecuteError;
 use crate::step::run::Runner;
 use crate::step::{self, Keyed, Step};
-use crate::store::explain::Explanation;
+use crate::store::Explanation;
 use crate::store::layout::Layout;
-use crate::store::{Artifact, EnsureError, Ensured, Event, Observer, OpenError, Store};
+use crate::store::{Artifact, EnsureError, Event, Observer, OpenError, StepResult, Store};
 use crate::toolchain::{AieTools, Candidate, Format, Llvm, Memo, Probe, XrtSdk};
 
 /// What several builds share.
@@ -53,7 +53,7 @@ struct Followed {
     /// The first target's.
     plan: Arc<Plan>,
     kernels: Vec<BuiltKernel>,
-    steps: Vec<Ensured>,
+    steps: Vec<StepResult>,
 }
 
 /// As often a build begins where others delete, before it goes where nobody does.
@@ -142,7 +142,7 @@ impl Session {
     ///
     /// # Errors
     /// When there is no XRT with development files, no compiler, or it fails.
-    pub fn shim(&self, refresh: bool, observe: Observer<'_>) -> Result<Ensured, BuildError> {
+    pub fn shim(&self, refresh: bool, observe: Observer<'_>) -> Result<StepResult, BuildError> {
         let sdk = {
             let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
             let found = XrtSdk::discover(&self.settings.xrt, &mut memo, &self.probe());
@@ -276,11 +276,11 @@ impl Session {
         &self,
         request: &Request,
         observe: Observer<'_>,
-        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
+        ensure: &mut dyn FnMut(&Keyed) -> Result<StepResult, BuildError>,
     ) -> Result<Followed, BuildError> {
         let mut kernels = Vec::new();
         let mut first = None;
-        let mut steps: Vec<Ensured> = Vec::new();
+        let mut steps: Vec<StepResult> = Vec::new();
         let mut ensure = |step: &Keyed| {
             // Several targets and runtimes may go the same way up to somewhere.
             if let Some(ensured) = steps.iter().find(|known| known.key == *step.key()) {
@@ -331,7 +331,7 @@ impl Session {
         let mut explanations: Vec<Explanation> = Vec::new();
         let mut ensure = |step: &Keyed| {
             let explanation = self.store.explain(step);
-            let ensured = explanation.ensured();
+            let ensured = explanation.hit.clone();
             explanations.push(explanation);
             // The way ends here, and there is nothing wrong with that.
             ensured.ok_or_else(|| EnsureError::from(ExecuteError::Interrupted).into())

@@ -18,7 +18,7 @@ use crate::launcher::{Artifact as LauncherArtifact, Compiled, Image, artifact_fi
 use crate::step::execute::ExecuteError;
 use crate::step::npu::{self, AIR, Lowering, Options, PackKernel, Packing, SOURCE};
 use crate::step::{Input, Keyed, Origin, Step};
-use crate::store::{Artifact, EnsureError, Ensured, Event, Observer};
+use crate::store::{Artifact, EnsureError, Event, Observer, StepResult};
 use crate::toolchain::{AieTools, Format, Packer};
 use npu_formats::Arch;
 use npu_formats::container::Elf64;
@@ -195,7 +195,7 @@ impl Route {
         &self,
         request: &Request,
         observe: Observer<'_>,
-        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
+        ensure: &mut dyn FnMut(&Keyed) -> Result<StepResult, BuildError>,
     ) -> Result<Vec<BuiltKernel>, BuildError> {
         let refuse = |error: KernelError| error.at(&request.kernel);
         let source = match self.module.level {
@@ -242,7 +242,7 @@ impl Route {
 
     /// Refuses what was compiled and can't be launched with all its buffers. The compile step is the
     /// same for all runtimes, so that it is no part of that.
-    fn check_buffers(&self, compiled: &Ensured, kernel: &Path) -> Result<(), BuildError> {
+    fn check_buffers(&self, compiled: &StepResult, kernel: &Path) -> Result<(), BuildError> {
         let read = |index: usize| {
             let path = compiled
                 .artifacts
@@ -278,10 +278,10 @@ impl Route {
 
     fn packed(
         &self,
-        compiled: &Ensured,
+        compiled: &StepResult,
         request: &Request,
-        ensure: &mut dyn FnMut(&Keyed) -> Result<Ensured, BuildError>,
-    ) -> Result<Ensured, BuildError> {
+        ensure: &mut dyn FnMut(&Keyed) -> Result<StepResult, BuildError>,
+    ) -> Result<StepResult, BuildError> {
         let digests = compiled.artifacts.iter().map(|artifact| artifact.digest);
         let step = self.pack.get_or_plan(digests, || {
             let named = |index: usize| compiled.artifacts.get(index);
@@ -325,7 +325,7 @@ impl Route {
 
     /// What is to be known of an hsaco with a full ELF; there is nothing to be said of other ones that
     /// was not refused.
-    fn warnings(&self, hsaco: Option<&Ensured>) -> Vec<String> {
+    fn warnings(&self, hsaco: Option<&StepResult>) -> Vec<String> {
         let artifact = hsaco.and_then(|packed| packed.artifacts.first());
         let artifact = artifact.filter(|_| self.format == Format::Elf);
         let bytes = artifact.and_then(|artifact| fs::read(&artifact.path).ok());
@@ -354,7 +354,7 @@ impl Route {
         &self,
         kernel: &Kernel,
         files: &npu::Files,
-        packed: &Ensured,
+        packed: &StepResult,
     ) -> Option<BuiltKernel> {
         let artifact = packed.artifacts.first()?;
         let hsaco = self.named(artifact, "hsaco");
@@ -374,7 +374,7 @@ impl Route {
         &self,
         kernel: &Kernel,
         files: &npu::Files,
-        compiled: &Ensured,
+        compiled: &StepResult,
     ) -> Option<BuiltKernel> {
         let configuration = compiled.artifacts.get(files.configuration)?;
         let insts = files.insts.and_then(|index| compiled.artifacts.get(index));

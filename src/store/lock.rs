@@ -6,33 +6,29 @@
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::Sharing;
-use super::open::{UNTRICKED, share_file};
+use super::files::{OPEN_NOFOLLOW, invalid, now, share_file};
+use super::types::{Holder, LockError, Sharing};
 use crate::interrupt::Interrupt;
 
 /// The right to do something, for as long as the value lives.
 #[derive(Debug)]
 pub struct Lock {
-    /// Closing it gives the lock up.
-    _file: Option<File>,
+    /// Closing it gives the lock up; `None` where the file system has no locks.
+    file: Option<File>,
 }
 
-/// Who holds a lock that somebody else wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Process number on `host`.
-    pub pid: u32,
-    /// Host name.
-    pub host: String,
-    /// Since when, in seconds since 1970.
-    pub since: u64,
+impl Lock {
+    /// Whether it keeps anybody out: not where the file system has no locks.
+    pub(super) const fn is_real(&self) -> bool {
+        self.file.is_some()
+    }
 }
 
 /// How a lock is shared.
@@ -44,25 +40,9 @@ pub enum Mode {
     Exclusive,
 }
 
-/// Why there is no lock.
-#[derive(Debug, thiserror::Error)]
-pub enum LockError {
-    /// The lock file can't be opened or locked.
-    #[error("can't lock {}: {source}", path.display())]
-    Io {
-        /// The lock file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A signal said to stop waiting.
-    #[error("interrupted")]
-    Interrupted,
-}
-
 /// What happens while a lock is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LockEvent {
+pub(super) enum LockEvent {
     /// Somebody else holds it; `None` if they have not said who they are.
     Waiting(Option<Holder>),
     /// The file system has no locks: going on without.
@@ -72,12 +52,9 @@ pub enum LockEvent {
 /// The pause between two tries; a waiter notices within this time that the lock is free.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Takes the lock at `path`, waiting as long as it takes. A lock file that is made here can be
-/// locked by those that `sharing` names.
-///
-/// # Errors
-/// See [`LockError`]. A file system without `flock` is no error: the result then protects nothing.
-pub fn acquire(
+/// Takes the lock at `path`, waiting as long as it takes. A file system without `flock` is no error:
+/// the lock is then not real.
+pub(super) fn acquire(
     path: &Path,
     mode: Mode,
     sharing: Sharing,
@@ -97,7 +74,7 @@ pub fn acquire(
                     // Who can't sign still holds the lock; only the waiters' message is poorer.
                     let _ = sign(&mut file);
                 }
-                return Ok(Lock { _file: Some(file) });
+                return Ok(Lock { file: Some(file) });
             }
             Err(error) if is_contended(&error) => {
                 tries += 1;
@@ -110,64 +87,26 @@ pub fn acquire(
                 }
                 std::thread::sleep(POLL);
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if is_unsupported(&error) => {
                 observe(LockEvent::Unsupported(error.to_string()));
-                return Ok(Lock { _file: None });
+                return Ok(Lock { file: None });
             }
             Err(error) => return Err(failed(error)),
         }
     }
 }
 
-/// Takes the lock at `path`, a private one, exclusively if nobody holds it.
+/// Takes the lock at `path` if that can be had at once. It is not real where there are no locks.
 ///
 /// # Errors
-/// When the file can't be opened or locked for another reason than that.
-pub fn try_acquire(path: &Path) -> io::Result<Option<Lock>> {
-    let file = open(path, Sharing::Private)?;
-    match try_lock(&file, Mode::Exclusive) {
-        Ok(()) => Ok(Some(Lock { _file: Some(file) })),
-        Err(error) if is_contended(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Takes a lock of the cache, if that can be had at once. Where there are no locks the result
-/// protects nothing.
-///
-/// # Errors
-/// When the file can't be opened or locked for another reason than that.
-pub(super) fn try_acquire_mode(
-    path: &Path,
-    mode: Mode,
-    sharing: Sharing,
-) -> io::Result<Option<Lock>> {
+/// When the file can't be opened or locked for another reason.
+pub fn try_acquire(path: &Path, mode: Mode, sharing: Sharing) -> io::Result<Option<Lock>> {
     let file = open(path, sharing)?;
-    Ok(match try_file(&file, mode)? {
-        Tried::Locked => Some(Lock { _file: Some(file) }),
-        Tried::Contended => None,
-        Tried::Unsupported => Some(Lock { _file: None }),
-    })
-}
-
-/// What came of a try to lock a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tried {
-    /// It is ours until it is closed.
-    Locked,
-    /// It is somebody else's.
-    Contended,
-    /// There are no locks there.
-    Unsupported,
-}
-
-/// Tries once to lock an open file.
-pub(super) fn try_file(file: &File, mode: Mode) -> io::Result<Tried> {
-    match try_lock(file, mode) {
-        Ok(()) => Ok(Tried::Locked),
-        Err(error) if is_contended(&error) => Ok(Tried::Contended),
-        Err(error) if is_unsupported(&error) => Ok(Tried::Unsupported),
+    match try_lock(&file, mode) {
+        Ok(()) => Ok(Some(Lock { file: Some(file) })),
+        Err(error) if is_contended(&error) => Ok(None),
+        Err(error) if is_unsupported(&error) => Ok(Some(Lock { file: None })),
         Err(error) => Err(error),
     }
 }
@@ -179,7 +118,7 @@ fn open(path: &Path, sharing: Sharing) -> io::Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .custom_flags(UNTRICKED)
+        .custom_flags(OPEN_NOFOLLOW)
         .open(path)?;
     share_file(&file, sharing);
     Ok(file)
@@ -198,60 +137,42 @@ fn is_contended(error: &io::Error) -> bool {
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
-    let unsupported = [Errno::NOSYS, Errno::NOTSUP, Errno::NOLCK, Errno::INVAL];
-    unsupported
-        .iter()
-        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOSYS | Errno::NOTSUP | Errno::NOLCK | Errno::INVAL)
+    )
 }
 
 fn sign(file: &mut File) -> io::Result<()> {
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.nlink() != 1 {
-        // It has another name, perhaps outside the cache.
-        return Err(io::ErrorKind::InvalidData.into());
+        return Err(invalid("it has another name, perhaps outside the cache"));
     }
-    let host = rustix::system::uname();
-    let text = format!(
-        "pid {}\nhost {}\nsince {}\n",
-        std::process::id(),
-        host.nodename().to_string_lossy(),
-        now()
-    );
-    // Its lines are read up to their ends, so what an earlier one left behind it does not matter; and
-    // the file keeps its block, which is quicker.
+    let text = serde_json::to_vec(&Holder {
+        pid: std::process::id(),
+        host: rustix::system::uname().nodename().to_string_lossy().into(),
+        since: now(),
+    })?;
+    // What an earlier holder left behind it is not read, and the file keeps its block, which is
+    // quicker than to begin with nothing.
     file.rewind()?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(&text)?;
     file.set_len(text.len() as u64)
 }
 
 fn holder(file: &mut File) -> Option<Holder> {
-    let mut text = String::new();
     file.rewind().ok()?;
-    (&mut *file).take(1024).read_to_string(&mut text).ok()?;
-    let mut lines = text.lines();
-    let mut field = |name: &str| lines.next()?.strip_prefix(name);
-    Some(Holder {
-        pid: field("pid ")?.parse().ok()?,
-        host: field("host ")?.to_owned(),
-        since: field("since ")?.parse().ok()?,
-    })
-}
-
-fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
+    let mut text = Vec::new();
+    file.take(1024).read_to_end(&mut text).ok()?;
+    let mut holders = serde_json::Deserializer::from_slice(&text).into_iter();
+    holders.next()?.ok()
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "process {} on {} (for {} s)",
-            self.pid,
-            self.host,
-            now().saturating_sub(self.since)
-        )
+        let Self { pid, host, since } = self;
+        let seconds = now().saturating_sub(*since);
+        write!(f, "process {pid} on {host} (for {seconds} s)")
     }
 }
 

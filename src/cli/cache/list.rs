@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use npu_build::message::one_line;
-use npu_build::store::explain::ago;
-use npu_build::store::stats::Collected;
+use npu_build::store::Collected;
+use npu_build::store::ago;
 use npu_build::store::{Listed, Store};
 use serde::Serialize;
 

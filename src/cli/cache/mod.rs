@@ -169,7 +169,7 @@ fn gc(
             .map_or(set.entries, |_| given_bounds.entries),
     };
     let observe = |event: npu_build::store::Event<'_>| terminal.event(&event);
-    let cleaned = store.clean(bounds, command.dry_run, interrupt, &observe)?;
+    let cleaned = store.gc(bounds, command.dry_run, interrupt, &observe)?;
     if terminal.json {
         terminal.result_json(&Summary {
             dry_run: command.dry_run,
@@ -245,7 +245,7 @@ fn clear(
 pub fn tidy(session: &Session, in_use: Vec<Digest>, terminal: &Terminal) {
     let bounds = session.settings().cache_bounds;
     let interrupt = session.interrupt();
-    match session.store().clean_if_due(bounds, in_use, interrupt) {
+    match session.store().gc_if_due(bounds, in_use, interrupt) {
         Ok(Some(cleaned)) if cleaned.entries > 0 => terminal.detail(
             "deleted",
             &format!(

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use npu_build::message::one_line;
 use npu_build::store::Store;
-use npu_build::store::explain::ago;
-use npu_build::store::stats::{Collected, Counts, Missed, Totals};
+use npu_build::store::ago;
+use npu_build::store::{Collected, Counts, Missed, Totals};
 use serde::Serialize;
 
 use super::super::terminal::Terminal;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::manifest::{Manifest, Record};
-use super::super::stats::Cause;
-use super::Lines;
+use super::super::lines::Lines;
+use super::super::manifest::Record;
+use super::super::types::{Cause, Difference};
 use crate::step::material::{Material, Value};
 use crate::step::{Input, Step};
 use crate::toolchain::{FileIdentity, Identity};
@@ -13,26 +13,8 @@ use crate::toolchain::{FileIdentity, Identity};
 /// As much of a value is told.
 const VALUE_LIMIT: usize = 400;
 
-/// A field of the key that is not what it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// What kind of reason it is.
-    pub cause: Cause,
-    /// The field's name in the key's material.
-    pub field: String,
-    /// What it was; `None` if there was none.
-    pub before: Option<String>,
-    /// What it is; `None` if there is none.
-    pub now: Option<String>,
-    /// The difference in words.
-    pub text: String,
-    /// In how many of its items a list differs, a replaced one counted once; 1 for anything else.
-    pub(super) items: usize,
-}
-
 /// All differences, what explains most first.
-pub(super) fn between(manifest: &Manifest, step: &Step) -> Vec<Difference> {
-    let record = &manifest.record;
+pub(super) fn between(record: &Record, step: &Step) -> Vec<Difference> {
     let material = step.material();
     let (before, now) = (by_name(&record.material), by_name(&material));
     let names: BTreeSet<_> = before.keys().chain(now.keys()).collect();
@@ -85,7 +67,7 @@ fn explained(
             let tools = step.tools();
             let now = tools.iter().find(|tool| tool.name == name);
             let now = now.map(|tool| &tool.identity);
-            let before = record.tool.get(name);
+            let before = record.tools.get(name);
             // That another tool is used comes from an option.
             let cause = match (before, now) {
                 (Some(_), Some(_)) => Cause::Tool,
@@ -254,22 +236,19 @@ fn input(
     };
     let path = origin.path.display();
     let text = match first_change(name, record, input) {
-        Some((line, 0)) => format!("{what} changed at {path}:{line}"),
-        Some((line, _)) => format!("{what} changed at {path}:{line} or shortly after"),
+        Some(line) => format!("{what} changed at {path}:{line}"),
         None => format!("{what} {path} changed"),
     };
     (cause, text)
 }
 
 /// The first line of the user's file that changed.
-fn first_change(name: &str, record: &Record, input: &Input) -> Option<(u32, usize)> {
-    let origin = input.origin.as_ref()?;
-    let now = Lines::of_input(input)?;
-    let (line, more) = record.lines.get(name)?.first_change(&now)?;
-    // Where lines at the end are gone, the last one is told.
-    let last = origin.text.text.lines().count().max(1);
-    let line = u32::try_from(line.min(last)).ok()?;
-    Some((origin.text.original_line(line), more))
+fn first_change(name: &str, record: &Record, input: &Input) -> Option<u32> {
+    let text = &input.origin.as_ref()?.text;
+    let line = (record.lines.get(name)?).first_change(&Lines::of_input(input)?)?;
+    // Where lines at the end are gone, the last one is named.
+    let last = text.text.lines().count().max(1);
+    Some(text.original_line(u32::try_from(line.min(last)).ok()?))
 }
 
 #[cfg(test)]
