@@ -2,7 +2,7 @@
 
 use npu_build::message::one_line;
 use npu_build::step::Kind;
-use npu_build::store::{Difference, Explanation, Nearest, ago};
+use npu_build::store::{Cause, Difference, Explanation, Nearest, ago};
 use serde::Serialize;
 
 use super::args::{Global, KernelCommand};
@@ -47,7 +47,7 @@ struct Object<'a> {
     key: String,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<&'static str>,
+    cause: Option<Cause>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ struct NearestObject<'a> {
 #[derive(Serialize)]
 struct DifferenceObject<'a> {
     field: &'a str,
-    cause: &'static str,
+    cause: Cause,
     before: Option<&'a str>,
     now: Option<&'a str>,
     text: &'a str,
@@ -79,7 +79,7 @@ impl<'a> Object<'a> {
             target: explanation.target,
             key: explanation.key.to_string(),
             outcome: if miss.is_some() { "miss" } else { "hit" },
-            cause: miss.map(|miss| miss.cause.name()),
+            cause: miss.map(|miss| miss.cause),
             reason: miss.map(|miss| &*miss.reason),
             nearest: explanation.nearest.as_ref().map(NearestObject::of),
         }
@@ -91,7 +91,7 @@ impl<'a> NearestObject<'a> {
         let differences = nearest.differences.iter();
         let differences = differences.map(|difference| DifferenceObject {
             field: &difference.field,
-            cause: difference.cause.name(),
+            cause: difference.cause,
             before: difference.before.as_deref(),
             now: difference.now.as_deref(),
             text: &difference.text,

@@ -26,7 +26,7 @@ use npu_build::config::{ConfigError, Environment, Settings};
 use npu_build::interrupt::{self, Interrupt};
 use npu_build::message::{lines, one_line};
 use npu_build::plan::{BuildError, Session};
-use npu_build::store::{LockError, MaintainError};
+use npu_build::store::CacheError;
 
 use args::{Arguments, Command, Global};
 use terminal::Terminal;
@@ -69,26 +69,14 @@ impl From<BuildError> for Failure {
     }
 }
 
-impl From<LockError> for Failure {
-    fn from(error: LockError) -> Self {
+impl From<CacheError> for Failure {
+    fn from(error: CacheError) -> Self {
         Self::Message {
             code: match error {
-                LockError::Interrupted => INTERRUPTED,
-                LockError::Io { .. } => UNWRITABLE,
+                CacheError::Interrupted => INTERRUPTED,
+                CacheError::Lock { .. } | CacheError::Delete { .. } => UNWRITABLE,
             },
             message: error.to_string(),
-        }
-    }
-}
-
-impl From<MaintainError> for Failure {
-    fn from(error: MaintainError) -> Self {
-        match error {
-            MaintainError::Lock(error) => error.into(),
-            MaintainError::Delete { .. } => Self::Message {
-                code: UNWRITABLE,
-                message: error.to_string(),
-            },
         }
     }
 }

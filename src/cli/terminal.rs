@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use npu_build::message::{lines, one_line};
 use npu_build::step::Kind;
 use npu_build::store::Event;
-use npu_build::store::Holder;
 use serde::Serialize;
 
 use super::args::{Format, Global};
@@ -112,23 +111,14 @@ impl Terminal {
     /// What happens while something is built.
     pub fn event(&self, event: &Event<'_>) {
         match event {
-            Event::Waiting {
-                subject, holder, ..
-            } => {
-                let holder = named(holder.as_ref());
-                self.status(
-                    "waiting",
-                    Tone::Note,
-                    &format!("for {holder}, which is building {subject}"),
-                );
-            }
-            Event::WaitingForCache { holder } => {
-                let holder = named(holder.as_ref());
-                self.status(
-                    "waiting",
-                    Tone::Note,
-                    &format!("for {holder}, which is clearing the cache"),
-                );
+            Event::Waiting { subject, .. } => self.status(
+                "waiting",
+                Tone::Note,
+                &format!("for another process, which is building {subject}"),
+            ),
+            Event::WaitingForCache => {
+                let doing = "for another process, which is clearing the cache";
+                self.status("waiting", Tone::Note, doing);
             }
             Event::Running {
                 subject,
@@ -151,7 +141,6 @@ impl Terminal {
                 }
                 self.detail("running", &invocation.shell());
             }
-            Event::Damaged(damage) => self.warning(&damage.to_string()),
             Event::Warning(message) => self.warning(message),
         }
     }
@@ -219,8 +208,4 @@ pub fn table<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
         line
     });
     lines.collect()
-}
-
-fn named(holder: Option<&Holder>) -> String {
-    holder.map_or_else(|| "another process".to_owned(), ToString::to_string)
 }

@@ -10,15 +10,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::cache::{Cache, Store, unwritable};
+use super::cache::{Cache, Store};
+use super::fault::Fault;
 use super::files::{create_directory, delete, new_file, now};
 use super::layer::Lookup;
 use super::lock::{self, Lock, LockEvent, Mode};
 use super::manifest::Manifest;
 use super::staging::{StagingDir, abandoned};
 use super::types::{
-    Artifact, Cause, Damage, EnsureError, Event, Fate, Fault, LockError, Miss, Observer, Outcome,
-    Sharing, StepResult, Temporary,
+    Artifact, CacheError, Cause, EnsureError, Event, Miss, Observer, Outcome, Sharing, StepResult,
+    Temporary,
 };
 use super::{explain, history, remove, trust};
 use crate::digest::Digest;
@@ -73,14 +74,12 @@ impl Store {
             None => job.build_uncached(Miss::new(Cause::Asked, "there is no cache")),
             Some(cache) => {
                 // What is to be replaced need not be read.
-                let found = (!refresh).then(|| cache.lookup(&job.key, job.step));
+                let found = (!refresh).then(|| cache.own.lookup(&job.key, job.step));
                 let result = match found {
                     Some(Lookup::Hit(result)) => Ok(result),
                     _ => job.build(cache),
                 };
-                if let Some(statistics) = &cache.statistics {
-                    statistics.count(job.step, &job.key, started.elapsed(), &result);
-                }
+                cache.statistics.count(job.step, &job.key, &result);
                 result
             }
         };
@@ -95,38 +94,28 @@ impl Job<'_> {
     /// Builds under the key's lock, unless somebody else has meanwhile.
     fn build(&self, cache: &Cache) -> Result<StepResult, EnsureError> {
         self.runner.interrupt.arm();
-        if !cache.is_read_only
-            && let Err(error) = trust::populate(cache.layout(), cache.sharing())
-        {
-            (self.observe)(unwritable(cache.layout(), &error));
+        if let Err(error) = trust::populate(cache.layout(), cache.sharing()) {
+            self.warn_unwritable(cache, &error);
             return self.build_uncached(Miss::new(Cause::Asked, "the cache can't be written"));
         }
         let _locks = match self.lock(cache) {
             Ok(locks) => Some(locks),
-            Err(LockError::Interrupted) => return Err(ExecuteError::Interrupted.into()),
+            Err(CacheError::Interrupted) => return Err(ExecuteError::Interrupted.into()),
             Err(error) => {
-                if !cache.is_read_only {
-                    self.warn(format!("{error}; building without the lock"));
-                }
+                self.warn(format!("{error}; building without the lock"));
                 None
             }
         };
-        let (miss, fault) = match cache.lookup(&self.key, self.step) {
+        let (miss, fault) = match cache.own.lookup(&self.key, self.step) {
             Lookup::Hit(result) if !self.refresh => return Ok(result),
             Lookup::Hit(_) => (Miss::new(Cause::Asked, "--refresh"), None),
             Lookup::Absent => (explain::absent(cache, self.step, &self.key).0, None),
             Lookup::Damaged(fault) => (Miss::new(Cause::Damaged, &*fault.reason), Some(fault)),
         };
-        if cache.is_read_only {
-            if let Some(fault) = &fault {
-                self.report(fault, Fate::Stays);
-            }
-            return self.build_uncached(miss);
-        }
         match self.build_in(cache, miss.clone(), fault.as_ref()) {
             Ok(result) => Ok(result),
             Err(Failure::Cache(error)) => {
-                (self.observe)(unwritable(cache.layout(), &error));
+                self.warn_unwritable(cache, &error);
                 self.build_uncached(miss)
             }
             Err(Failure::Step(error)) => Err(self.with_log(cache, error).into()),
@@ -140,7 +129,9 @@ impl Job<'_> {
         let build = || -> Result<_, Failure> {
             let staging = StagingDir::new(&parent, Sharing::Private)?;
             let (produced, _) = self.produce(&staging)?;
-            Ok(self.temporary(&produced, staging, miss))
+            let entry = staging.entry();
+            let directory = Arc::new(Temporary::from(staging.into_directory()));
+            Ok(self.built(&produced, &entry, Some(&directory), miss))
         };
         build().map_err(|failure| match failure {
             Failure::Step(error) => error.into(),
@@ -152,12 +143,11 @@ impl Job<'_> {
     }
 
     /// The root lock, shared, and the key's lock. The order is the same everywhere.
-    fn lock(&self, cache: &Cache) -> Result<[Lock; 2], LockError> {
+    fn lock(&self, cache: &Cache) -> Result<[Lock; 2], CacheError> {
         let on_event = |event| match event {
-            LockEvent::Waiting(holder) => (self.observe)(Event::Waiting {
+            LockEvent::Waiting => (self.observe)(Event::Waiting {
                 subject: &self.step.subject,
                 kind: self.step.kind,
-                holder,
             }),
             LockEvent::Unsupported(reason) => self.warn(format!(
                 "the cache's file system has no locks ({reason}); processes may build the same \
@@ -168,14 +158,10 @@ impl Job<'_> {
         let acquire =
             |path: &Path, mode| lock::acquire(path, mode, cache.sharing(), interrupt, &on_event);
         let root = acquire(&cache.layout().root_lock(), Mode::Shared)?;
-        let lock = cache.layout().lock(&self.key);
-        if let Some(shard) = lock.parent() {
-            create_directory(shard, cache.sharing()).map_err(|source| LockError::Io {
-                path: shard.to_owned(),
-                source,
-            })?;
-        }
-        Ok([root, acquire(&lock, Mode::Exclusive)?])
+        Ok([
+            root,
+            acquire(&cache.layout().lock(&self.key), Mode::Exclusive)?,
+        ])
     }
 
     fn build_in(
@@ -188,33 +174,15 @@ impl Job<'_> {
         let (layout, sharing) = (cache.layout(), cache.sharing());
         let destination = layout.entry(&self.key);
         let (produced, created) = self.produce(&staging)?;
-        let published = create_directory(&layout.shard(&self.key), sharing)
-            .and_then(|()| staging.publish(&destination));
-        match published {
-            Ok(()) => {
-                // A hint for explanations.
-                let _ = history::note(layout, sharing, self.step, self.key, created);
-                let temporary = cache.own.temporary.as_ref();
-                let built = self.built(&produced, &destination, temporary, miss);
-                let outcome = match fault {
-                    None => Outcome::Built,
-                    Some(fault) => Outcome::Repaired {
-                        reason: fault.reason.clone(),
-                    },
-                };
-                Ok(StepResult { outcome, ..built })
-            }
-            // It is made, and only its place is missing: nothing has to run again.
-            Err(error) => {
-                (self.observe)(unwritable(layout, &error));
-                let outside = StagingDir::new(&std::env::temp_dir(), Sharing::Private)?;
-                for output in &self.step.outputs {
-                    let name = &*output.name;
-                    fs::copy(staging.entry().join(name), outside.entry().join(name))?;
-                }
-                Ok(self.temporary(&produced, outside, miss))
-            }
-        }
+        create_directory(&layout.shard(&self.key), sharing)?;
+        staging.publish(&destination)?;
+        // A hint for explanations.
+        let _ = history::note(layout, sharing, self.step, self.key, created);
+        let built = self.built(&produced, &destination, None, miss);
+        let outcome = fault.map_or(Outcome::Built, |fault| Outcome::Repaired {
+            reason: fault.reason.clone(),
+        });
+        Ok(StepResult { outcome, ..built })
     }
 
     /// A directory to build in, with what is in the entry's place and can't be used out of the way.
@@ -227,7 +195,7 @@ impl Job<'_> {
             let staging = StagingDir::new(&layout.work(), cache.sharing())?;
             let shard = layout.shard(&self.key);
             if fs::symlink_metadata(&shard).is_ok_and(|metadata| !metadata.is_dir()) {
-                staging.move_away(&shard)?;
+                delete(&shard);
             }
             let quarantine = |fault: &Fault| remove::quarantine(cache, &self.key, &fault.reason);
             Ok((staging, fault.map(quarantine).transpose()?))
@@ -235,11 +203,14 @@ impl Job<'_> {
         let cleared = clear();
         if let Some(fault) = fault {
             let fate = match cleared {
-                Ok((_, Some(true))) => Fate::Quarantined,
-                Ok(_) => Fate::Gone,
-                Err(_) => Fate::Stays,
+                Ok((_, Some(true))) => "it was moved to the quarantine and is made again",
+                Ok(_) => "it is made again",
+                Err(_) => "it stays where it is, and what is made now is not kept",
             };
-            self.report(fault, fate);
+            let (kind, subject) = (self.step.kind, &self.step.subject);
+            self.warn(format!(
+                "the cache's {kind} entry of {subject} {fault}; {fate}"
+            ));
         }
         cleared.map(|(staging, _)| staging)
     }
@@ -270,13 +241,6 @@ impl Job<'_> {
         let manifest = Manifest::new(self.key, self.step, &produced, created);
         staging.assemble(&produced.outputs, &manifest)?;
         Ok((produced, created))
-    }
-
-    /// The outputs where they were made, for as long as somebody wants them.
-    fn temporary(&self, produced: &Produced, staging: StagingDir, miss: Miss) -> StepResult {
-        let entry = staging.entry();
-        let directory = Arc::new(Temporary::from(staging.into_directory()));
-        self.built(produced, &entry, Some(&directory), miss)
     }
 
     fn built(
@@ -314,22 +278,20 @@ impl Job<'_> {
         let path = cache.layout().failure(&self.key);
         let written = new_file(&path, cache.sharing())
             .and_then(|mut file| file.write_all(failure.log.as_bytes()));
-        if written.is_ok() && cache.own.temporary.is_none() {
+        if written.is_ok() {
             failure.log_path = Some(path);
         }
         ExecuteError::Tool(failure)
     }
 
-    fn report(&self, fault: &Fault, fate: Fate) {
-        (self.observe)(Event::Damaged(Damage {
-            subject: &self.step.subject,
-            kind: self.step.kind,
-            fault,
-            fate,
-        }));
-    }
-
     fn warn(&self, warning: String) {
         (self.observe)(Event::Warning(warning));
+    }
+
+    fn warn_unwritable(&self, cache: &Cache, error: &io::Error) {
+        self.warn(format!(
+            "can't write the cache {}: {error}; what is built now is not kept",
+            cache.layout().root().display()
+        ));
     }
 }

@@ -1,16 +1,13 @@
 //! The cache directory of this process: opening it, and what everything else asks of it.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::layer::{CacheLayer, Lookup};
+use super::layer::CacheLayer;
 use super::layout::Layout;
 use super::stats::Statistics;
 use super::trust;
-use super::types::{Collected, Event, Observer, OpenError, Sharing};
-use crate::digest::Digest;
-use crate::step::Step;
+use super::types::{Event, Observer, OpenError, Sharing, Totals};
 
 /// A cache directory that has been checked, or the decision to do without one.
 #[derive(Debug)]
@@ -21,10 +18,7 @@ pub struct Store {
 #[derive(Debug)]
 pub(super) struct Cache {
     pub(super) own: CacheLayer,
-    /// Whether nothing can be written.
-    pub(super) is_read_only: bool,
-    /// Not of a cache that can't be written, or is gone with this process.
-    pub(super) statistics: Option<Statistics>,
+    pub(super) statistics: Statistics,
 }
 
 impl Store {
@@ -33,13 +27,10 @@ impl Store {
     ///
     /// # Errors
     /// When there is something else in its place, or others than `sharing` allows can write it.
-    pub fn open(root: &Path, sharing: Sharing, observe: Observer<'_>) -> Result<Self, OpenError> {
+    pub fn open(root: &Path, sharing: Sharing) -> Result<Self, OpenError> {
         let layout = Layout::new(root.to_owned());
-        let obstacle = trust::open(&layout, sharing)?;
-        if let Some(error) = &obstacle {
-            observe(unwritable(&layout, error));
-        }
-        Ok(Self::of(layout, sharing, obstacle.is_some()))
+        trust::open(&layout, sharing)?;
+        Ok(Self::of(layout, sharing))
     }
 
     /// Opens the cache directory `root` if there is one; makes nothing.
@@ -49,26 +40,7 @@ impl Store {
     pub fn open_existing(root: &Path, sharing: Sharing) -> Result<Option<Self>, OpenError> {
         let layout = Layout::new(root.to_owned());
         let is_there = trust::open_existing(&layout, sharing)?;
-        Ok(is_there.then(|| Self::of(layout, sharing, false)))
-    }
-
-    /// A new cache in the system's temporary directory; it lives as long as the store and the
-    /// artifacts from it.
-    ///
-    /// # Errors
-    /// When nothing can be written there.
-    pub fn temporary() -> io::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("npu-build-").tempdir()?;
-        let layout = Layout::new(directory.path().to_owned());
-        trust::populate(&layout, Sharing::Private)?;
-        let mut own = CacheLayer::new(layout, Sharing::Private);
-        own.temporary = Some(Arc::new(directory.into()));
-        let cache = Cache {
-            own,
-            is_read_only: false,
-            statistics: None,
-        };
-        Ok(Self { cache: Some(cache) })
+        Ok(is_there.then(|| Self::of(layout, sharing)))
     }
 
     /// A store that keeps nothing.
@@ -77,12 +49,10 @@ impl Store {
         Self { cache: None }
     }
 
-    fn of(layout: Layout, sharing: Sharing, is_read_only: bool) -> Self {
-        let statistics = Statistics::new(layout.statistics(), sharing);
+    fn of(layout: Layout, sharing: Sharing) -> Self {
         let cache = Cache {
-            statistics: (!is_read_only).then_some(statistics),
+            statistics: Statistics::new(layout.statistics(), sharing),
             own: CacheLayer::new(layout, sharing),
-            is_read_only,
         };
         Self { cache: Some(cache) }
     }
@@ -121,27 +91,18 @@ impl Store {
 
     /// Everything that was counted in this cache, by all processes.
     #[must_use]
-    pub fn statistics(&self) -> Collected {
-        let Some(cache) = &self.cache else {
-            return Collected::default();
-        };
-        match &cache.statistics {
-            Some(statistics) => statistics.collect(),
-            // They can be read all the same.
-            None => Statistics::new(cache.layout().statistics(), cache.sharing()).collect(),
-        }
+    pub fn statistics(&self) -> Totals {
+        let cache = self.cache.as_ref();
+        cache.map_or_else(Totals::default, |cache| cache.statistics.collect())
     }
 
     /// Begins to count anew. Gives what was counted.
     ///
     /// # Errors
     /// When the cache can't be written.
-    pub fn reset_statistics(&self) -> io::Result<Collected> {
+    pub fn reset_statistics(&self) -> io::Result<Totals> {
         let cache = self.cache.as_ref();
-        match cache.and_then(|cache| cache.statistics.as_ref()) {
-            Some(statistics) => statistics.reset(),
-            None => Err(ErrorKind::ReadOnlyFilesystem.into()),
-        }
+        cache.map_or_else(|| Ok(Totals::default()), |cache| cache.statistics.reset())
     }
 }
 
@@ -153,15 +114,4 @@ impl Cache {
     pub(super) fn sharing(&self) -> Sharing {
         self.own.sharing
     }
-
-    pub(super) fn lookup(&self, key: &Digest, step: &Step) -> Lookup {
-        self.own.lookup(key, step)
-    }
-}
-
-pub(super) fn unwritable(layout: &Layout, error: &io::Error) -> Event<'static> {
-    Event::Warning(format!(
-        "can't write the cache {}: {error}; what is built now is not kept",
-        layout.root().display()
-    ))
 }

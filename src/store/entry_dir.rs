@@ -10,10 +10,11 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::fault::Fault;
 use super::files::{invalid, of_size, read_exactly, read_limited};
 use super::layout::{Layout, MANIFEST};
 use super::manifest::{ArtifactRecord, MANIFEST_LIMIT};
-use super::types::{Fault, Sharing};
+use super::types::Sharing;
 use crate::digest::{Checksum, Digest, Hasher};
 
 /// A directory to look things up from.

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::entry_dir::{EntryDir, Trust};
+use super::fault::Fault;
 use super::layout::{Layout, MANIFEST};
 use super::manifest::Head;
-use super::types::{Artifact, Fault, Outcome, Sharing, StepResult, Temporary};
+use super::types::{Artifact, Outcome, Sharing, StepResult};
 use crate::digest::Digest;
 use crate::recent::Recent;
 use crate::step::Step;
@@ -27,8 +28,6 @@ pub(super) struct CacheLayer {
     pub(super) layout: Layout,
     pub(super) sharing: Sharing,
     pub(super) trust: Trust,
-    /// What deletes the directory in the end, if it is for this process alone.
-    pub(super) temporary: Option<Arc<Temporary>>,
     /// Whether uses are noted in it.
     is_own: bool,
     verified: Recent<Digest, Verified>,
@@ -61,7 +60,6 @@ impl CacheLayer {
             layout,
             sharing,
             trust: Trust::new(sharing),
-            temporary: None,
             is_own: true,
             verified: Recent::default(),
             below: None,
@@ -128,7 +126,7 @@ impl CacheLayer {
         key: &Digest,
         step: &Step,
     ) -> Result<StepResult, Fault> {
-        let head = Head::parse(&manifest).map_err(|error| Fault::wrong(error.to_string()))?;
+        let head = Head::parse(&manifest)?;
         check_key(&head, key)?;
         let named: Vec<_> = head.artifacts.iter().map(|record| &*record.name).collect();
         let declared: Vec<_> = step.outputs.iter().map(|output| &*output.name).collect();
@@ -148,7 +146,7 @@ impl CacheLayer {
                 path: place.join(&*output.name),
                 size: record.size,
                 digest: record.sha256,
-                temporary: self.temporary.clone(),
+                temporary: None,
             });
         }
         let result = StepResult {

@@ -13,9 +13,6 @@ pub const SCHEMA: u32 = 1;
 /// The manifest's name in an entry.
 pub const MANIFEST: &str = "manifest.json";
 
-/// How the name of a directory begins that was an entry and is being deleted.
-pub(super) const TOMBSTONE: &str = ".gone-";
-
 /// The paths of one cache directory.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -62,10 +59,9 @@ impl Layout {
         self.entries().join(&key.to_string()[..2])
     }
 
-    /// Where an entry is while it is deleted: beside its place, under a name that no entry has.
+    /// Where an entry is while it is deleted.
     pub(super) fn tombstone(&self, key: &Digest) -> PathBuf {
-        let name = format!("{TOMBSTONE}{}", &key.to_string()[2..]);
-        self.shard(key).join(name)
+        self.work().join(format!("gone-{key}"))
     }
 
     /// Tells backup programs to leave the directory out.
@@ -103,8 +99,10 @@ impl Layout {
         self.version.join("locks")
     }
 
+    /// The lock of a key and of those few that begin as it does: lock files can't be deleted while
+    /// anybody builds, so there is a bounded number of them.
     pub(super) fn lock(&self, key: &Digest) -> PathBuf {
-        self.version.join(sharded("locks", &key.to_string()))
+        self.locks().join(&key.to_string()[..3])
     }
 
     /// Staging directories of builds that are under way.

@@ -4,17 +4,16 @@
 //! on publication by rename, so a file system without locks costs a warning and nothing else. This
 //! is the only file that knows `fs2`.
 
-use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::files::{OPEN_NOFOLLOW, invalid, now, share_file};
-use super::types::{Holder, LockError, Sharing};
+use super::files::{OPEN_NOFOLLOW, share_file};
+use super::types::{CacheError, Sharing};
 use crate::interrupt::Interrupt;
 
 /// The right to do something, for as long as the value lives.
@@ -26,7 +25,8 @@ pub struct Lock {
 
 impl Lock {
     /// Whether it keeps anybody out: not where the file system has no locks.
-    pub(super) const fn is_real(&self) -> bool {
+    #[must_use]
+    pub const fn is_real(&self) -> bool {
         self.file.is_some()
     }
 }
@@ -43,8 +43,8 @@ pub enum Mode {
 /// What happens while a lock is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LockEvent {
-    /// Somebody else holds it; `None` if they have not said who they are.
-    Waiting(Option<Holder>),
+    /// Somebody else holds it.
+    Waiting,
     /// The file system has no locks: going on without.
     Unsupported(String),
 }
@@ -60,30 +60,23 @@ pub(super) fn acquire(
     sharing: Sharing,
     interrupt: &Interrupt,
     observe: &dyn Fn(LockEvent),
-) -> Result<Lock, LockError> {
-    let failed = |source| LockError::Io {
+) -> Result<Lock, CacheError> {
+    let failed = |source| CacheError::Lock {
         path: path.to_owned(),
         source,
     };
-    let mut file = open(path, sharing).map_err(failed)?;
-    let mut tries = 0_u64;
+    let file = open(path, sharing).map_err(failed)?;
+    let mut is_waiting = false;
     loop {
         match try_lock(&file, mode) {
-            Ok(()) => {
-                if mode == Mode::Exclusive {
-                    // Who can't sign still holds the lock; only the waiters' message is poorer.
-                    let _ = sign(&mut file);
-                }
-                return Ok(Lock { file: Some(file) });
-            }
+            Ok(()) => return Ok(Lock { file: Some(file) }),
             Err(error) if is_contended(&error) => {
-                tries += 1;
-                // At the first try the holder may not have signed yet, or be about to go.
-                if tries == 2 {
-                    observe(LockEvent::Waiting(holder(&mut file)));
+                if !is_waiting {
+                    is_waiting = true;
+                    observe(LockEvent::Waiting);
                 }
                 if interrupt.is_raised() {
-                    return Err(LockError::Interrupted);
+                    return Err(CacheError::Interrupted);
                 }
                 std::thread::sleep(POLL);
             }
@@ -143,38 +136,89 @@ fn is_unsupported(error: &io::Error) -> bool {
     )
 }
 
-fn sign(file: &mut File) -> io::Result<()> {
-    let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.nlink() != 1 {
-        return Err(invalid("it has another name, perhaps outside the cache"));
-    }
-    let text = serde_json::to_vec(&Holder {
-        pid: std::process::id(),
-        host: rustix::system::uname().nodename().to_string_lossy().into(),
-        since: now(),
-    })?;
-    // What an earlier holder left behind it is not read, and the file keeps its block, which is
-    // quicker than to begin with nothing.
-    file.rewind()?;
-    file.write_all(&text)?;
-    file.set_len(text.len() as u64)
-}
-
-fn holder(file: &mut File) -> Option<Holder> {
-    file.rewind().ok()?;
-    let mut text = Vec::new();
-    file.take(1024).read_to_end(&mut text).ok()?;
-    let mut holders = serde_json::Deserializer::from_slice(&text).into_iter();
-    holders.next()?.ok()
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pid, host, since } = self;
-        let seconds = now().saturating_sub(*since);
-        write!(f, "process {pid} on {host} (for {seconds} s)")
-    }
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        (directory, path)
+    }
+
+    fn take(path: &Path, mode: Mode, sharing: Sharing) -> Result<Lock, CacheError> {
+        acquire(path, mode, sharing, &Interrupt::default(), &|_| ())
+    }
+
+    fn is_free(path: &Path) -> bool {
+        let lock = try_acquire(path, Mode::Exclusive, Sharing::Private).unwrap();
+        lock.is_some_and(|lock| lock.is_real())
+    }
+
+    #[test]
+    fn one_holder_at_a_time_or_many_that_share() {
+        let (_directory, path) = place();
+        let take = |mode| take(&path, mode, Sharing::Private).unwrap();
+        let held = take(Mode::Exclusive);
+        assert!(!is_free(&path));
+        drop(held);
+        let [one, other] = [take(Mode::Shared), take(Mode::Shared)];
+        assert!(!is_free(&path));
+        drop(one);
+        assert!(!is_free(&path));
+        drop(other);
+        assert!(is_free(&path));
+    }
+
+    #[test]
+    fn the_file_stays_and_is_its_owners_or_the_groups() {
+        for (sharing, mode) in [(Sharing::Private, 0o600), (Sharing::Group, 0o660)] {
+            let (_directory, path) = place();
+            drop(take(&path, Mode::Exclusive, sharing).unwrap());
+            let metadata = fs::metadata(&path).unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, mode);
+        }
+    }
+
+    #[test]
+    fn who_waits_says_so_once_until_an_interrupt_or_the_lock() {
+        let (_directory, path) = place();
+        for is_interrupted in [false, true] {
+            let held = std::cell::Cell::new(Some(take(&path, Mode::Exclusive, Sharing::Private)));
+            let interrupt = Interrupt::default();
+            let events = std::cell::Cell::new(0);
+            let observe = |event| {
+                assert_eq!(event, LockEvent::Waiting);
+                events.set(events.get() + 1);
+                match is_interrupted {
+                    true => interrupt.raise(),
+                    false => drop(held.take()),
+                }
+            };
+            let lock = acquire(&path, Mode::Shared, Sharing::Private, &interrupt, &observe);
+            match is_interrupted {
+                true => assert!(matches!(lock, Err(CacheError::Interrupted)), "{lock:?}"),
+                false => assert!(lock.unwrap().is_real()),
+            }
+            assert_eq!(events.get(), 1);
+        }
+    }
+
+    #[test]
+    fn what_is_no_lock_file_is_refused_by_name() {
+        let (directory, path) = place();
+        symlink("elsewhere", &path).unwrap();
+        let below = directory.path().join("missing/lock");
+        for path in [&path, &below, &directory.path().to_owned()] {
+            let refused = take(path, Mode::Exclusive, Sharing::Private);
+            let text = refused.unwrap_err().to_string();
+            let expected = format!("can't lock {}: ", path.display());
+            assert!(text.starts_with(&expected), "{text}");
+        }
+        assert!(!directory.path().join("elsewhere").exists());
+    }
+}

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::fault::Fault;
 use super::layout::SCHEMA;
 use super::lines::Lines;
 use crate::digest::{Checksum, Digest};
@@ -80,20 +81,6 @@ pub struct Record {
     pub log: String,
 }
 
-/// Why a manifest can't be believed.
-#[derive(Debug, thiserror::Error)]
-pub enum ManifestError {
-    /// The checksum line is missing or does not fit.
-    #[error("the manifest is damaged: its checksum does not fit")]
-    Checksum,
-    /// It is not what this version writes.
-    #[error("the manifest is damaged: {0}")]
-    Syntax(#[from] serde_json::Error),
-    /// It belongs to another schema version.
-    #[error("the manifest has schema version {0}, not {SCHEMA}")]
-    Schema(u32),
-}
-
 impl Manifest {
     /// The manifest of what `step` has just produced.
     pub(super) fn new(key: Digest, step: &Step, produced: &Produced, created: u64) -> Self {
@@ -143,8 +130,8 @@ impl Manifest {
     /// Reads a whole manifest.
     ///
     /// # Errors
-    /// See [`ManifestError`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+    /// When it is damaged, or of another schema version.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
         let [head, record] = lines(bytes)?;
         Ok(Self {
             head: Head::from_line(head)?,
@@ -155,16 +142,18 @@ impl Manifest {
 
 impl Head {
     /// Reads the part that a hit needs; the checksum covers the whole file.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Fault> {
         let [head, _] = lines(bytes)?;
         Self::from_line(head)
     }
 
-    fn from_line(line: &[u8]) -> Result<Self, ManifestError> {
+    fn from_line(line: &[u8]) -> Result<Self, Fault> {
         let head: Self = parsed(line)?;
         match head.schema {
             SCHEMA => Ok(head),
-            other => Err(ManifestError::Schema(other)),
+            other => Err(Fault::wrong(format!(
+                "the manifest has schema version {other}, not {SCHEMA}"
+            ))),
         }
     }
 
@@ -179,13 +168,14 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn parsed<T: DeserializeOwned>(line: &[u8]) -> Result<T, ManifestError> {
-    Ok(serde_json::from_slice(line)?)
+fn parsed<T: DeserializeOwned>(line: &[u8]) -> Result<T, Fault> {
+    let damaged = |error| Fault::wrong(format!("the manifest is damaged: {error}"));
+    serde_json::from_slice(line).map_err(damaged)
 }
 
 /// The lines of the head and the record, if the checksum below them fits.
-fn lines(bytes: &[u8]) -> Result<[&[u8]; 2], ManifestError> {
-    let damaged = || ManifestError::Checksum;
+fn lines(bytes: &[u8]) -> Result<[&[u8]; 2], Fault> {
+    let damaged = || Fault::wrong("the manifest is damaged: its checksum does not fit");
     let [head, record, checksum, b""] = split(bytes).ok_or_else(damaged)? else {
         return Err(damaged());
     };

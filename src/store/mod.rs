@@ -17,6 +17,7 @@ mod build;
 mod cache;
 mod entry_dir;
 mod explain;
+mod fault;
 mod files;
 mod history;
 mod layer;

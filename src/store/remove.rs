@@ -4,10 +4,9 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
 
 use super::cache::Cache;
-use super::files::{check_directory, create_directory, delete, is_occupied, share_directory};
+use super::files::{check_directory, delete, is_occupied, share_directory};
 use super::lock::{self, Lock, Mode};
 use super::scan;
 use crate::digest::Digest;
@@ -38,27 +37,12 @@ pub(super) fn quarantine(cache: &Cache, key: &Digest, reason: &str) -> io::Resul
 
 /// The key's lock, if nobody builds it now.
 pub(super) fn lock_unused(cache: &Cache, key: &Digest) -> Option<Lock> {
-    let path = cache.layout().lock(key);
-    let shard = path.parent().unwrap_or(Path::new("."));
-    let lock = || lock::try_acquire(&path, Mode::Exclusive, cache.sharing());
     // What is behind a link is not ours.
-    if cache.layout().locks().is_symlink() || shard.is_symlink() {
+    if cache.layout().locks().is_symlink() {
         return None;
     }
-    match lock() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            create_directory(shard, cache.sharing()).ok()?;
-            lock().ok()?
-        }
-        lock => lock.ok()?,
-    }
-}
-
-/// What a process left of an entry that died while deleting it; the lock is for whoever deletes that.
-pub(super) fn half_gone(cache: &Cache, key: &Digest) -> Option<(Lock, PathBuf)> {
-    let tombstone = cache.layout().tombstone(key);
-    let lock = lock_unused(cache, key)?;
-    tombstone.exists().then_some((lock, tombstone))
+    let path = cache.layout().lock(key);
+    lock::try_acquire(&path, Mode::Exclusive, cache.sharing()).ok()?
 }
 
 /// Deletes an entry, if nobody builds it now and its last use is as `expected` says. Gives whether it
@@ -75,8 +59,7 @@ pub(super) fn evict(
     if !expected(scan::last_use(layout, key)) {
         return Ok(false);
     }
-    // Within its directory: only one rename from one to another is under way in a file system at a
-    // time.
+    check_directory(&layout.work())?;
     let tombstone = layout.tombstone(key);
     let rename = || fs::rename(layout.entry(key), &tombstone);
     let renamed = match rename() {

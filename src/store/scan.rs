@@ -5,17 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::files::{children, open_regular, read_limited, seconds};
-use super::layout::{Layout, MANIFEST, TOMBSTONE};
+use super::layout::{Layout, MANIFEST};
 use super::manifest::{Head, MANIFEST_LIMIT};
 use crate::digest::Digest;
 
-/// What is in one shard of the entries, sorted.
+/// What is in one shard of the entries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EntryScan {
-    /// Directories that are named as entries are.
+    /// Directories that are named as entries are, in the order of their keys.
     pub(super) entries: Vec<Digest>,
-    /// What was an entry, and is being deleted or was left by a process that died meanwhile.
-    pub(super) tombstones: Vec<Digest>,
     /// What does not belong there.
     pub(super) orphans: Vec<PathBuf>,
 }
@@ -42,26 +40,14 @@ impl EntryScan {
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let name = entry.file_name();
             let name = name.to_str().filter(|_| is_directory).unwrap_or_default();
-            let (rest, keys) = match name.strip_prefix(TOMBSTONE) {
-                Some(rest) => (rest, &mut scan.tombstones),
-                None => (name, &mut scan.entries),
-            };
-            match format!("{prefix}{rest}").parse() {
-                Ok(key) => keys.push(key),
+            match format!("{prefix}{name}").parse() {
+                Ok(key) => scan.entries.push(key),
                 Err(_) => scan.orphans.push(entry.path()),
             }
         }
         scan.entries.sort_unstable();
         scan
     }
-}
-
-/// The keys of all entries, in order.
-pub(super) fn keys(layout: &Layout) -> impl Iterator<Item = Digest> {
-    let (shards, _) = shards(layout);
-    shards
-        .into_iter()
-        .flat_map(|shard| EntryScan::of(&shard).entries)
 }
 
 /// The bytes of an entry's files, and when it was last used, in seconds since 1970. One without a

@@ -65,11 +65,6 @@ impl StagingDir {
         self.directory
     }
 
-    /// Moves what stands in the place of a directory out of the way.
-    pub(super) fn move_away(&self, path: &Path) -> io::Result<()> {
-        fs::rename(path, self.directory.path().join("misplaced"))
-    }
-
     /// Puts the entry together: outputs first, manifest last.
     pub(super) fn assemble(&self, outputs: &[ProducedFile], manifest: &Manifest) -> io::Result<()> {
         let (work, entry) = (self.work(), self.entry());

@@ -3,12 +3,11 @@
 //! A process counts hits in memory and appends a line for each key to a log, at its end, once a
 //! second, and with every miss. Nobody locks for that. Whoever finds the log long, and `gc`, folds it
 //! into the totals. Nothing is built on the numbers, so they are not exact at all costs: a process
-//! that is killed loses its last second, or counts twice the log that it was folding; and a line that
-//! is appended in the very moment of a fold may be lost.
+//! that is killed loses its last second, or counts twice the log that it was folding; and what is
+//! appended during a fold is lost.
 
-use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::files::{append, check_directory, create_directory, delete, now, read_regular, replace};
 use super::lock::{self, Mode};
 use super::manifest::milliseconds;
-use super::types::{Cause, Collected, EnsureError, LockError, Missed, Sharing, StepResult};
+use super::types::{Cause, EnsureError, Missed, Sharing, StepResult, Totals};
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::step::Step;
@@ -75,36 +74,32 @@ enum Counted {
 }
 
 impl Tally {
-    fn new(step: &Step, key: &Digest, outcome: Counted, bytes: u64, took: Duration) -> Self {
+    fn new(step: &Step, key: &Digest, result: Option<&StepResult>) -> Self {
+        let miss = result.and_then(|result| result.miss.as_ref());
+        let artifacts = result.iter().flat_map(|result| &result.artifacts);
+        let (time, kind) = (now(), step.kind.name().to_owned());
         Self {
-            time: now(),
-            outcome,
-            step: step.kind.name().to_owned(),
+            time,
+            outcome: match (result, miss) {
+                (None, _) => Counted::Failure,
+                (_, None) => Counted::Hit,
+                (_, Some(miss)) if miss.cause == Cause::Damaged => Counted::Repair,
+                _ => Counted::Miss,
+            },
+            miss: miss.map(|miss| Missed {
+                time,
+                step: kind.clone(),
+                kernel: step.subject.clone(),
+                key: key.short(),
+                cause: miss.cause,
+                reason: miss.reason.chars().take(REASON_LIMIT).collect(),
+            }),
+            step: kind,
             key: key.number(),
             count: 1,
-            bytes,
-            milliseconds: milliseconds(took),
-            miss: None,
+            bytes: artifacts.map(|artifact| artifact.size).sum(),
+            milliseconds: result.map_or(0, |result| milliseconds(result.took)),
         }
-    }
-
-    fn of_result(step: &Step, result: &StepResult) -> Self {
-        let outcome = match &result.miss {
-            None => Counted::Hit,
-            Some(miss) if miss.cause == Cause::Damaged => Counted::Repair,
-            Some(_) => Counted::Miss,
-        };
-        let sizes = result.artifacts.iter().map(|artifact| artifact.size);
-        let tally = Self::new(step, &result.key, outcome, sizes.sum(), result.took);
-        let miss = result.miss.as_ref().map(|miss| Missed {
-            time: tally.time,
-            step: tally.step.clone(),
-            kernel: step.subject.clone(),
-            key: result.key.short(),
-            cause: miss.cause,
-            reason: miss.reason.chars().take(REASON_LIMIT).collect(),
-        });
-        Self { miss, ..tally }
     }
 }
 
@@ -127,13 +122,9 @@ impl Statistics {
         &self,
         step: &Step,
         key: &Digest,
-        elapsed: Duration,
         result: &Result<StepResult, EnsureError>,
     ) {
-        let tally = match result {
-            Ok(result) => Tally::of_result(step, result),
-            Err(_) => Tally::new(step, key, Counted::Failure, 0, elapsed),
-        };
+        let tally = Tally::new(step, key, result.as_ref().ok());
         let is_hit = tally.outcome == Counted::Hit;
         let mut pending = self.pending();
         let mut known = pending.tallies.iter_mut();
@@ -153,58 +144,51 @@ impl Statistics {
     }
 
     /// Everything that was counted, by all processes.
-    pub(super) fn collect(&self) -> Collected {
+    pub(super) fn collect(&self) -> Totals {
         self.write(&mut self.pending());
-        let mut collected = self.totals();
-        if check_directory(&self.directory).is_ok() {
-            for log in [self.folding(), self.log()] {
-                add_log(&mut collected, &log);
-            }
-        }
-        collected
+        self.sum()
     }
 
     /// Begins to count anew. Gives what there was.
-    pub(super) fn reset(&self) -> io::Result<Collected> {
-        self.check_or_create_directory()?;
-        let (path, interrupt) = (self.lock(), Interrupt::default());
-        let lock = lock::acquire(&path, Mode::Exclusive, self.sharing, &interrupt, &|_| ());
-        let _lock = lock.map_err(|error| match error {
-            LockError::Io { source, .. } => source,
-            LockError::Interrupted => ErrorKind::Interrupted.into(),
-        })?;
-        let collected = self.collect();
-        delete(&self.folding());
-        delete(&self.log());
-        self.write_totals(&begun())?;
-        Ok(collected)
-    }
-
-    /// Folds the log, and forgets the hits of keys that `is_kept` does not want; unless somebody is at
-    /// it.
-    pub(super) fn fold(&self, is_kept: impl Fn(u64) -> bool) -> io::Result<()> {
+    pub(super) fn reset(&self) -> io::Result<Totals> {
         self.write(&mut self.pending());
-        self.fold_written(is_kept)
+        self.check_or_create_directory()?;
+        let interrupt = Interrupt::default();
+        let lock = lock::acquire(
+            &self.lock(),
+            Mode::Exclusive,
+            self.sharing,
+            &interrupt,
+            &|_| (),
+        );
+        let _lock = lock.map_err(io::Error::other)?;
+        let totals = self.sum();
+        self.replace_totals(&begun())?;
+        Ok(totals)
     }
 
-    fn fold_written(&self, is_kept: impl Fn(u64) -> bool) -> io::Result<()> {
+    /// Forgets the hits of keys that `is_kept` does not want.
+    pub(super) fn prune(&self, is_kept: impl Fn(u64) -> bool) -> io::Result<()> {
+        self.write(&mut self.pending());
+        self.fold(|totals| totals.hits.retain(|key, _| is_kept(*key)))
+    }
+
+    /// Adds the log to the totals and changes them, unless somebody is at it.
+    fn fold(&self, change: impl FnOnce(&mut Totals)) -> io::Result<()> {
         self.check_or_create_directory()?;
-        let Some(_lock) = lock::try_acquire(&self.lock(), Mode::Exclusive, self.sharing)? else {
-            return Ok(());
-        };
-        let mut collected = self.totals();
-        let log = self.folding();
-        // What a fold that was killed left comes first, and the log with the next one.
-        if fs::symlink_metadata(&log).is_err() {
-            match fs::rename(self.log(), &log) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+        if let Some(_lock) = lock::try_acquire(&self.lock(), Mode::Exclusive, self.sharing)? {
+            let mut totals = self.sum();
+            change(&mut totals);
+            self.replace_totals(&totals)?;
         }
-        add_log(&mut collected, &log);
-        collected.hits.retain(|key, _| is_kept(*key));
-        self.write_totals(&collected)?;
-        delete(&log);
+        Ok(())
+    }
+
+    /// Makes these the totals, with the log in them.
+    fn replace_totals(&self, totals: &Totals) -> io::Result<()> {
+        let text = serde_json::to_vec(totals)?;
+        replace(&self.directory.join("totals"), self.sharing, &text)?;
+        delete(&self.log());
         Ok(())
     }
 
@@ -228,7 +212,7 @@ impl Statistics {
         }
         let length = append(&self.log(), self.sharing, &text);
         if length.is_ok_and(|length| length > LONG) {
-            let _ = self.fold_written(|_| true);
+            let _ = self.fold(|_| ());
         }
     }
 
@@ -245,28 +229,26 @@ impl Statistics {
         self.directory.join("log")
     }
 
-    /// The log while it is folded.
-    fn folding(&self) -> PathBuf {
-        self.directory.join("folding")
-    }
-
     fn lock(&self) -> PathBuf {
         self.directory.join("lock")
     }
 
-    /// The sum of all logs that were folded. Where that can't be read, counting begins anew.
-    fn totals(&self) -> Collected {
-        let bytes = check_directory(&self.directory)
-            .and_then(|()| read_regular(&self.directory.join("totals"), MAX_TOTALS));
-        let totals = bytes
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        totals.unwrap_or_else(begun)
-    }
-
-    fn write_totals(&self, collected: &Collected) -> io::Result<()> {
-        let path = self.directory.join("totals");
-        replace(&path, self.sharing, &serde_json::to_vec(collected)?)
+    /// The totals and the log. Where the totals can't be read, counting begins anew.
+    fn sum(&self) -> Totals {
+        if check_directory(&self.directory).is_err() {
+            return begun();
+        }
+        let bytes = read_regular(&self.directory.join("totals"), MAX_TOTALS).ok();
+        let totals = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let mut totals = totals.unwrap_or_else(begun);
+        let log = read_regular(&self.log(), MAX_LOG).unwrap_or_default();
+        let lines = log.split(|byte| *byte == b'\n');
+        for tally in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
+            add(&mut totals, tally);
+        }
+        let surplus = totals.misses.len().saturating_sub(MISSES);
+        totals.misses.drain(..surplus);
+        totals
     }
 }
 
@@ -276,48 +258,32 @@ impl Drop for Statistics {
     }
 }
 
-fn begun() -> Collected {
-    let mut collected = Collected::default();
-    collected.totals.since = now();
-    collected
-}
-
-fn add_log(collected: &mut Collected, path: &Path) {
-    let bytes = read_regular(path, MAX_LOG).unwrap_or_default();
-    let lines = bytes.split(|byte| *byte == b'\n');
-    for tally in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
-        add(collected, tally);
+fn begun() -> Totals {
+    Totals {
+        since: now(),
+        ..Totals::default()
     }
-    let misses = &mut collected.totals.misses;
-    misses.drain(..misses.len().saturating_sub(MISSES));
 }
 
-fn add(collected: &mut Collected, tally: Tally) {
-    let totals = &mut collected.totals;
+fn add(totals: &mut Totals, tally: Tally) {
     totals.since = totals.since.min(tally.time);
     if let Some(miss) = tally.miss {
-        let count = totals.causes.entry(miss.cause.name().to_owned());
-        *count.or_default() += tally.count;
+        *totals.causes.entry(miss.cause).or_default() += tally.count;
         totals.misses.push(miss);
     }
     let counts = totals.steps.entry(tally.step).or_default();
-    let (bytes, milliseconds) = match tally.outcome {
+    match tally.outcome {
+        Counted::Miss => counts.misses += tally.count,
+        Counted::Repair => counts.repairs += tally.count,
+        Counted::Failure => counts.failures += tally.count,
         Counted::Hit => {
             counts.hits += tally.count;
-            *collected.hits.entry(tally.key).or_default() += tally.count;
-            (&mut counts.bytes_hit, &mut counts.milliseconds_saved)
+            counts.bytes_hit = counts.bytes_hit.saturating_add(tally.bytes);
+            let saved = &mut counts.milliseconds_saved;
+            *saved = saved.saturating_add(tally.milliseconds);
+            *totals.hits.entry(tally.key).or_default() += tally.count;
         }
-        other => {
-            match other {
-                Counted::Miss => counts.misses += tally.count,
-                Counted::Repair => counts.repairs += tally.count,
-                _ => counts.failures += tally.count,
-            }
-            (&mut counts.bytes_built, &mut counts.milliseconds_spent)
-        }
-    };
-    *bytes = bytes.saturating_add(tally.bytes);
-    *milliseconds = milliseconds.saturating_add(tally.milliseconds);
+    }
 }
 
 #[cfg(test)]

@@ -18,23 +18,22 @@ const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55
 # See https://bford.info/cachedir/
 ";
 
-/// Checks the cache directory and makes what is missing in it. The result says why the cache can
-/// only be read, if so.
-pub(super) fn open(layout: &Layout, sharing: Sharing) -> Result<Option<io::Error>, OpenError> {
+/// Checks the cache directory and makes what is missing in it, if that can be: where it can't, hits
+/// are served, and who builds is told.
+pub(super) fn open(layout: &Layout, sharing: Sharing) -> Result<(), OpenError> {
     let root = layout.root();
-    if !check_root(root, sharing)? {
-        if let Err(error) = make_directory(root, sharing, true) {
-            return unwritable(root, error);
-        }
-        if !check_root(root, sharing)? {
-            return Err(io_error(root, ErrorKind::NotFound.into()));
-        }
+    // On a hit everything is there, and these two looks are all it costs.
+    if check_root(root, sharing)? && check_version(layout, sharing)? {
+        return Ok(());
     }
-    // On a hit everything is there, and this one look is all it costs.
-    if check_version(layout, sharing)? {
-        return Ok(None);
+    match populate(layout, sharing) {
+        Ok(()) => check_root(root, sharing).map(drop),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            Err(OpenError::NotADirectory(root.to_owned()))
+        }
+        Err(error) if is_unwritable(&error) => Ok(()),
+        Err(error) => Err(io_error(root, error)),
     }
-    populate(layout, sharing).map_or_else(|error| unwritable(root, error), |()| Ok(None))
 }
 
 /// Checks the cache directory as it is. The result says whether there is one.
@@ -80,7 +79,7 @@ pub(super) fn populate(layout: &Layout, sharing: Sharing) -> io::Result<()> {
 }
 
 /// Whether writing failed because of where we write, so that another place may do.
-pub(super) fn is_unwritable(error: &io::Error) -> bool {
+fn is_unwritable(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::PermissionDenied
@@ -147,15 +146,6 @@ fn check_trust(path: &Path, metadata: &Metadata, sharing: Sharing) -> Result<(),
         mode,
         hint,
     })
-}
-
-/// Tells an obstacle to writing from one to everything.
-fn unwritable(root: &Path, error: io::Error) -> Result<Option<io::Error>, OpenError> {
-    match error.kind() {
-        ErrorKind::NotADirectory => Err(OpenError::NotADirectory(root.to_owned())),
-        _ if is_unwritable(&error) => Ok(Some(error)),
-        _ => Err(io_error(root, error)),
-    }
 }
 
 fn io_error(path: &Path, source: io::Error) -> OpenError {

@@ -8,7 +8,6 @@ mod stats;
 use std::num::NonZero;
 
 use npu_build::config::{CacheChoices, CachePlace};
-use npu_build::digest::Digest;
 use npu_build::interrupt::Interrupt;
 use npu_build::message::one_line;
 use npu_build::plan::{BuildError, Session};
@@ -240,12 +239,11 @@ fn clear(
     Ok(())
 }
 
-/// Keeps the cache within its bounds, now and then, after a build that has delivered what is under the
-/// keys `in_use`.
-pub fn tidy(session: &Session, in_use: Vec<Digest>, terminal: &Terminal) {
+/// Keeps the cache within its bounds, now and then, after a build.
+pub fn tidy(session: &Session, terminal: &Terminal) {
     let bounds = session.settings().cache_bounds;
     let interrupt = session.interrupt();
-    match session.store().gc_if_due(bounds, in_use, interrupt) {
+    match session.store().gc_if_due(bounds, interrupt) {
         Ok(Some(cleaned)) if cleaned.entries > 0 => terminal.detail(
             "deleted",
             &format!(

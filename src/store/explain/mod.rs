@@ -30,7 +30,7 @@ impl Store {
         match self
             .cache
             .as_ref()
-            .map(|cache| (cache, cache.lookup(&key, step)))
+            .map(|cache| (cache, cache.own.lookup(&key, step)))
         {
             None => miss = Some(Miss::new(Cause::Asked, "there is no cache")),
             Some((_, Lookup::Hit(result))) => hit = Some(result),

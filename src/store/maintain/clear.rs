@@ -10,8 +10,9 @@ use super::super::cache::{Cache, Store};
 use super::super::layout::{Layout, MANIFEST};
 use super::super::lock::{self, LockEvent, Mode};
 use super::super::manifest::Head;
-use super::super::types::{Cleared, LockError, MaintainError, Selection};
-use super::super::{remove, scan, trust};
+use super::super::scan::{self, EntryScan};
+use super::super::types::{CacheError, Cleared, Selection};
+use super::super::{remove, trust};
 use crate::interrupt::Interrupt;
 
 impl Store {
@@ -19,13 +20,13 @@ impl Store {
     /// more; `on_wait` is called if somebody still does.
     ///
     /// # Errors
-    /// See [`MaintainError`].
+    /// See [`CacheError`].
     pub fn clear(
         &self,
         selection: &Selection,
         interrupt: &Interrupt,
         on_wait: &dyn Fn(),
-    ) -> Result<Cleared, MaintainError> {
+    ) -> Result<Cleared, CacheError> {
         let Some(cache) = self.cache.as_ref() else {
             return Ok(Cleared::default());
         };
@@ -36,7 +37,7 @@ impl Store {
         interrupt.arm();
         // Builds share the lock, so it does not say whose they are.
         let on_event = |event| {
-            if matches!(event, LockEvent::Waiting(_)) {
+            if matches!(event, LockEvent::Waiting) {
                 on_wait();
             }
         };
@@ -65,10 +66,10 @@ impl Store {
     }
 }
 
-fn clear(directories: &[PathBuf]) -> Result<Cleared, MaintainError> {
+fn clear(directories: &[PathBuf]) -> Result<Cleared, CacheError> {
     let mut cleared = Cleared::default();
     for directory in directories {
-        let failed = |source| MaintainError::Delete {
+        let failed = |source| CacheError::Delete {
             path: directory.clone(),
             source,
         };
@@ -90,17 +91,18 @@ fn clear_some(
     cache: &Cache,
     is_selected: impl Fn(&Head) -> bool,
     interrupt: &Interrupt,
-) -> Result<Cleared, MaintainError> {
+) -> Result<Cleared, CacheError> {
     let layout = cache.layout();
-    let failed = |source| MaintainError::Delete {
+    let failed = |source| CacheError::Delete {
         path: layout.entries(),
         source,
     };
     trust::populate(layout, cache.sharing()).map_err(failed)?;
     let mut cleared = Cleared::default();
-    for key in scan::keys(layout) {
+    let (shards, _) = scan::shards(layout);
+    for key in shards.iter().flat_map(|shard| EntryScan::of(shard).entries) {
         if interrupt.is_raised() {
-            return Err(LockError::Interrupted.into());
+            return Err(CacheError::Interrupted);
         }
         if !scan::head(layout, &key).is_some_and(|(head, _)| is_selected(&head)) {
             continue;

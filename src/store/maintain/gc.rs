@@ -6,51 +6,56 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::super::cache::{Cache, Store};
-use super::super::files::{is_older, new_file, now};
+use super::super::files::{delete, is_older, new_file, now};
+use super::super::layout::Layout;
 use super::super::lock::{self, Lock, LockEvent, Mode};
 use super::super::scan::{self, EntryScan};
-use super::super::types::{Bounds, Cleaned, Event, LockError, MaintainError, Observer};
+use super::super::types::{Bounds, CacheError, Cleaned, Event, Observer};
 use super::super::{remove, trust};
-use super::sweep::{self, DELETING};
+use super::sweep::leftovers;
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::parallel;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// As many things are deleted at once: that waits for a disk to discard blocks, or for a server, and
+/// not for processors.
+const DELETING: usize = 16;
+/// Seconds, more than the time stamp of a last use may be late.
+const RECENT: u64 = 2 * 60 * 60;
 
 impl Store {
     /// Takes away what exceeds `bounds`, and what is of no use to anybody. With `dry_run` it only
     /// counts.
     ///
     /// # Errors
-    /// See [`MaintainError`].
+    /// See [`CacheError`].
     pub fn gc(
         &self,
         bounds: Bounds,
         dry_run: bool,
         interrupt: &Interrupt,
         observe: Observer<'_>,
-    ) -> Result<Cleaned, MaintainError> {
+    ) -> Result<Cleaned, CacheError> {
         let Some(cache) = &self.cache else {
             return Ok(Cleaned::default());
         };
         interrupt.arm();
         if dry_run {
-            let garbage = Survey::of(cache, &HashSet::new(), interrupt)?;
-            return Ok(garbage.preview(cache, bounds));
+            return collect(cache, [bounds, bounds], u64::MAX, None, interrupt);
         }
         let (layout, sharing) = (cache.layout(), cache.sharing());
-        trust::populate(layout, sharing).map_err(|source| MaintainError::Delete {
+        trust::populate(layout, sharing).map_err(|source| CacheError::Delete {
             path: layout.root().to_owned(),
             source,
         })?;
         let on_event = |event| match event {
-            LockEvent::Waiting(holder) => observe(Event::WaitingForCache { holder }),
+            LockEvent::Waiting => observe(Event::WaitingForCache),
             LockEvent::Unsupported(reason) => observe(Event::Warning(format!(
                 "the cache's file system has no locks ({reason}); clean it while nothing builds"
             ))),
@@ -58,24 +63,24 @@ impl Store {
         let acquire = |path: &Path, mode| lock::acquire(path, mode, sharing, interrupt, &on_event);
         let _sole = acquire(&layout.cleaned(), Mode::Exclusive)?;
         let root = acquire(&layout.root_lock(), Mode::Shared)?;
-        collect(cache, [bounds, bounds], &HashSet::new(), root, interrupt)
+        collect(cache, [bounds, bounds], u64::MAX, Some(root), interrupt)
     }
 
     /// The same after a build, if a day has passed since the last time and nobody is at it. Down to
-    /// four fifths of the bounds, but for the entries that are `in_use`.
+    /// four fifths of the bounds, but for what was used in the last two hours: somebody is about to
+    /// read it.
     ///
     /// # Errors
-    /// See [`MaintainError`].
+    /// See [`CacheError`].
     pub fn gc_if_due(
         &self,
         bounds: Bounds,
-        in_use: impl IntoIterator<Item = Digest>,
         interrupt: &Interrupt,
-    ) -> Result<Option<Cleaned>, MaintainError> {
+    ) -> Result<Option<Cleaned>, CacheError> {
         let Some(cache) = &self.cache else {
             return Ok(None);
         };
-        if cache.is_read_only || cache.own.temporary.is_some() || !is_due(cache) {
+        if !is_due(cache) {
             return Ok(None);
         }
         let attempt = |path: &Path, mode| {
@@ -90,8 +95,8 @@ impl Store {
             return Ok(None);
         };
         interrupt.arm();
-        let in_use = in_use.into_iter().map(|key| key.number()).collect();
-        collect(cache, [bounds, bounds.low()], &in_use, root, interrupt).map(Some)
+        let unused = now().saturating_sub(RECENT);
+        collect(cache, [bounds, bounds.low()], unused, Some(root), interrupt).map(Some)
     }
 }
 
@@ -114,141 +119,107 @@ fn is_due(cache: &Cache) -> bool {
 /// An entry as it is weighed: in this order, the oldest use comes first.
 type Aged = (u64, u64, Digest);
 
-/// The keys of entries, short.
-fn numbers(entries: &[Aged]) -> HashSet<u64> {
-    entries.iter().map(|(.., key)| key.number()).collect()
+fn bytes_of(entries: &[Aged]) -> u64 {
+    entries.iter().map(|(_, bytes, _)| bytes).sum()
 }
 
-/// All entries, and what else is beside them.
-#[derive(Default)]
-struct Survey {
-    /// The oldest use first, and last those that are in use.
-    entries: Vec<Aged>,
-    in_use: usize,
-    tombstones: Vec<Digest>,
-    orphans: Vec<PathBuf>,
-    bytes: u64,
-}
-
-impl Survey {
-    fn of(cache: &Cache, in_use: &HashSet<u64>, interrupt: &Interrupt) -> Result<Self, LockError> {
-        let layout = cache.layout();
-        let (shards, orphans) = scan::shards(layout);
-        let mut survey = Self {
-            orphans,
-            ..Self::default()
-        };
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let found = parallel::map(&shards, threads, |shard| {
-            if interrupt.is_raised() {
-                return (EntryScan::default(), Vec::new());
-            }
-            let mut scan = EntryScan::of(shard);
-            let entries = std::mem::take(&mut scan.entries).into_iter().map(|key| {
-                let (bytes, used) = scan::extent(layout, &key);
-                (used, bytes, key)
-            });
-            let entries = entries.collect::<Vec<Aged>>();
-            (scan, entries)
-        });
+/// All entries, the oldest use first, and what does not belong among them.
+fn scan_all(
+    layout: &Layout,
+    interrupt: &Interrupt,
+) -> Result<(Vec<Aged>, Vec<PathBuf>), CacheError> {
+    let (shards, mut orphans) = scan::shards(layout);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let found = parallel::map(&shards, threads, |shard| {
         if interrupt.is_raised() {
-            return Err(LockError::Interrupted);
+            return (Vec::new(), Vec::new());
         }
-        let count = found.iter().map(|(_, entries)| entries.len()).sum();
-        survey.entries.reserve_exact(count);
-        for (scan, entries) in found {
-            survey.entries.extend(entries);
-            survey.tombstones.extend(scan.tombstones);
-            survey.orphans.extend(scan.orphans);
-        }
-        survey.bytes = survey.entries.iter().map(|(_, bytes, _)| bytes).sum();
-        let is_in_use = |(.., key): &Aged| in_use.contains(&key.number());
-        survey.in_use = survey.entries.iter().filter(|it| is_in_use(it)).count();
-        (survey.entries).sort_unstable_by_key(|entry| (is_in_use(entry), *entry));
-        Ok(survey)
+        let scan = EntryScan::of(shard);
+        let entries = scan.entries.into_iter().map(|key| {
+            let (bytes, used) = scan::extent(layout, &key);
+            (used, bytes, key)
+        });
+        (entries.collect::<Vec<Aged>>(), scan.orphans)
+    });
+    if interrupt.is_raised() {
+        return Err(CacheError::Interrupted);
     }
-
-    /// The entries that have to go when `high` is exceeded to get to `low`, and those that stay.
-    fn split(&self, [high, low]: [Bounds; 2]) -> (&[Aged], &[Aged]) {
-        // A use in the future comes from a clock that was set back: it counts as now.
-        let oldest = high
-            .age
-            .map_or(0, |age| now().saturating_sub(age.as_secs()));
-        let deletable = &self.entries[..self.entries.len() - self.in_use];
-        let aged = deletable.partition_point(|(used, ..)| *used < oldest);
-        let gone: u64 = deletable[..aged].iter().map(|(_, bytes, _)| bytes).sum();
-        let (mut bytes, mut surplus) = (self.bytes - gone, aged);
-        let left = |surplus: usize| (self.entries.len() - surplus) as u64;
-        if high.are_exceeded(bytes, left(surplus)) {
-            while low.are_exceeded(bytes, left(surplus)) && surplus < deletable.len() {
-                bytes -= deletable[surplus].1;
-                surplus += 1;
-            }
-        }
-        self.entries.split_at(surplus)
+    let count = found.iter().map(|(entries, _)| entries.len()).sum();
+    let mut all = Vec::with_capacity(count);
+    for (entries, strangers) in found {
+        all.extend(entries);
+        orphans.extend(strangers);
     }
-
-    fn preview(&self, cache: &Cache, bounds: Bounds) -> Cleaned {
-        let (surplus, kept) = self.split([bounds, bounds]);
-        let bytes: u64 = surplus.iter().map(|(_, bytes, _)| bytes).sum();
-        let entries = surplus.len() as u64;
-        let leftovers = self.tombstones.len() + sweep::leftovers(cache, &self.orphans).len();
-        // An entry's lock goes with it.
-        let locks = sweep::unneeded_locks(cache, &numbers(kept)).len() as u64;
-        Cleaned {
-            entries,
-            bytes,
-            entries_left: kept.len() as u64,
-            bytes_left: self.bytes - bytes,
-            leftovers: leftovers as u64 + locks.saturating_sub(entries),
-        }
-    }
+    all.sort_unstable();
+    Ok((all, orphans))
 }
 
+/// How many of the entries have to go when the first bounds are exceeded to get to the second.
+fn surplus(entries: &[Aged], [high, low]: [Bounds; 2], unused_since: u64) -> usize {
+    let deletable = entries.partition_point(|(used, ..)| *used < unused_since);
+    // A use in the future comes from a clock that was set back: it counts as now.
+    let oldest = high
+        .age
+        .map_or(0, |age| now().saturating_sub(age.as_secs()));
+    let mut surplus = entries.partition_point(|(used, ..)| *used < oldest.min(unused_since));
+    let mut bytes = bytes_of(&entries[surplus..]);
+    let left = |surplus: usize| (entries.len() - surplus) as u64;
+    if high.are_exceeded(bytes, left(surplus)) {
+        while low.are_exceeded(bytes, left(surplus)) && surplus < deletable {
+            bytes -= entries[surplus].1;
+            surplus += 1;
+        }
+    }
+    surplus
+}
+
+/// Without the root lock it only counts.
 fn collect(
     cache: &Cache,
     bounds: [Bounds; 2],
-    in_use: &HashSet<u64>,
-    root: Lock,
+    unused_since: u64,
+    root: Option<Lock>,
     interrupt: &Interrupt,
-) -> Result<Cleaned, MaintainError> {
-    let survey = Survey::of(cache, in_use, interrupt)?;
-    let (surplus, kept) = survey.split(bounds);
-    let (entries, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    let results = parallel::map(surplus, DELETING, |(used, size, key)| {
-        if !interrupt.is_raised() && remove::evict(cache, key, |now| now == *used)? {
-            entries.fetch_add(1, Ordering::Relaxed);
-            bytes.fetch_add(*size, Ordering::Relaxed);
-        }
-        Ok(())
+) -> Result<Cleaned, CacheError> {
+    let layout = cache.layout();
+    let (entries, orphans) = scan_all(layout, interrupt)?;
+    let leftovers = leftovers(layout, &orphans);
+    let (surplus, kept) = entries.split_at(surplus(&entries, bounds, unused_since));
+    let mut cleaned = Cleaned {
+        entries: surplus.len() as u64,
+        bytes: bytes_of(surplus),
+        leftovers: leftovers.len() as u64,
+        ..Cleaned::default()
+    };
+    if root.is_some() {
+        let deleted = evict(cache, surplus, interrupt)?;
+        cleaned.entries = deleted.len() as u64;
+        cleaned.bytes = deleted.iter().sum();
+        cleaned.leftovers = leftovers.iter().filter(|path| delete(path)).count() as u64;
+        let kept: HashSet<u64> = kept.iter().map(|(.., key)| key.number()).collect();
+        // Counts of what is gone are no use; that they stay is no harm.
+        let _ = cache.statistics.prune(|key| kept.contains(&key));
+        let stamp = fs::File::options().write(true).open(layout.cleaned());
+        let _ = stamp.and_then(|stamp| stamp.set_modified(SystemTime::now()));
+    }
+    cleaned.entries_left = entries.len() as u64 - cleaned.entries;
+    cleaned.bytes_left = bytes_of(&entries) - cleaned.bytes;
+    Ok(cleaned)
+}
+
+/// Deletes entries that nobody has used meanwhile. Gives the sizes of those that are gone.
+fn evict(cache: &Cache, entries: &[Aged], interrupt: &Interrupt) -> Result<Vec<u64>, CacheError> {
+    let results = parallel::map(entries, DELETING, |(used, bytes, key)| {
+        let is_gone = !interrupt.is_raised() && remove::evict(cache, key, |now| now == *used)?;
+        Ok(is_gone.then_some(*bytes))
     });
-    let results: std::io::Result<()> = results.into_iter().collect();
-    results.map_err(|source| MaintainError::Delete {
+    let results: io::Result<Vec<_>> = results.into_iter().collect();
+    let deleted = results.map_err(|source| CacheError::Delete {
         path: cache.layout().entries(),
         source,
     })?;
-    if interrupt.is_raised() {
-        return Err(LockError::Interrupted.into());
+    match interrupt.is_raised() {
+        true => Err(CacheError::Interrupted),
+        false => Ok(deleted.into_iter().flatten().collect()),
     }
-    let mut leftovers = sweep::sweep(cache, &survey.orphans, &survey.tombstones);
-    let kept = numbers(kept);
-    if let Some(statistics) = &cache.statistics {
-        // Counts of what is gone are no use; that they stay is no harm.
-        let _ = statistics.fold(|key| kept.contains(&key));
-    }
-    drop(root);
-    let (entries, bytes) = (entries.into_inner(), bytes.into_inner());
-    // An entry's lock goes with it.
-    leftovers += sweep::sweep_locks(cache, &kept).saturating_sub(entries);
-    let stamp = fs::File::options()
-        .write(true)
-        .open(cache.layout().cleaned());
-    let _ = stamp.and_then(|stamp| stamp.set_modified(SystemTime::now()));
-    Ok(Cleaned {
-        entries,
-        bytes,
-        entries_left: survey.entries.len() as u64 - entries,
-        bytes_left: survey.bytes - bytes,
-        leftovers,
-    })
 }

@@ -1,11 +1,12 @@
 //! What is in the cache: a list that streams, and all that is known of one entry.
 
 use super::super::cache::Store;
+use super::super::fault::Fault;
 use super::super::files::{read_regular, seconds};
 use super::super::layout::{Layout, MANIFEST};
 use super::super::manifest::{MANIFEST_LIMIT, Manifest};
 use super::super::scan::{self, EntryScan};
-use super::super::types::{Fault, Listed, ShowError, Shown};
+use super::super::types::{Listed, ShowError, Shown};
 use super::verify;
 use crate::digest::Digest;
 use crate::parallel;
@@ -72,8 +73,7 @@ impl Store {
         let damaged = |fault| ShowError::Damaged(key, fault);
         let bytes = read_regular(&layout.manifest(&key), MANIFEST_LIMIT);
         let bytes = bytes.map_err(|error| damaged(Fault::reading(MANIFEST, &error)))?;
-        let manifest =
-            Manifest::parse(&bytes).map_err(|error| damaged(Fault::wrong(error.to_string())))?;
+        let manifest = Manifest::parse(&bytes).map_err(damaged)?;
         let (bytes, last_used) = scan::extent(layout, &key);
         Ok(Shown {
             path: layout.entry(&key),
@@ -88,13 +88,8 @@ impl Store {
 fn listed(layout: &Layout, key: Digest) -> Option<Listed> {
     let (head, metadata) = scan::head(layout, &key)?;
     Some(Listed {
-        key,
         bytes: head.size().saturating_add(metadata.len()),
-        step: head.step,
-        kernel: head.kernel,
-        target: head.target,
-        milliseconds: head.took,
-        created: head.created,
         last_used: seconds(&metadata),
+        head,
     })
 }

@@ -4,12 +4,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::super::cache::{Cache, Store};
 use super::super::entry_dir::EntryDir;
+use super::super::fault::Fault;
 use super::super::files::{children, create_directory, delete};
 use super::super::layer::check_key;
 use super::super::layout::MANIFEST;
@@ -18,7 +18,7 @@ use super::super::manifest::Manifest;
 use super::super::remove;
 use super::super::scan::{self, EntryScan};
 use super::super::staging::abandoned;
-use super::super::types::{Checked, Event, Fault, LockError, Observer, Problem};
+use super::super::types::{CacheError, Checked, Event, Observer, Problem};
 use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::parallel;
@@ -36,33 +36,33 @@ impl Store {
         interrupt: &Interrupt,
         observe: Observer<'_>,
         on_problem: &(dyn Fn(&Problem) + Sync),
-    ) -> Result<Checked, LockError> {
+    ) -> Result<Checked, CacheError> {
         let Some(cache) = &self.cache else {
             return Ok(Checked::default());
         };
         interrupt.arm();
         let on_event = |event| {
-            if let LockEvent::Waiting(holder) = event {
-                observe(Event::WaitingForCache { holder });
+            if let LockEvent::Waiting = event {
+                observe(Event::WaitingForCache);
             }
         };
         let root = cache.layout().root_lock();
         // Who may not write may look all the same.
         let _lock = match lock::acquire(&root, Mode::Shared, cache.sharing(), interrupt, &on_event)
         {
-            Err(LockError::Interrupted) => return Err(LockError::Interrupted),
+            Err(CacheError::Interrupted) => return Err(CacheError::Interrupted),
             lock => lock.ok(),
         };
         let verification = Verification {
             cache,
-            repair: repair && !cache.is_read_only,
+            repair,
             interrupt,
             on_problem,
             checked: Mutex::default(),
         };
         verification.run(jobs);
         if interrupt.is_raised() {
-            return Err(LockError::Interrupted);
+            return Err(CacheError::Interrupted);
         }
         let checked = verification.checked.into_inner();
         Ok(checked.unwrap_or_else(PoisonError::into_inner))
@@ -85,11 +85,8 @@ impl Verification<'_> {
         }
         self.lock(&layout.root_lock());
         self.lock(&layout.cleaned());
-        for shard in children(&layout.locks()) {
-            self.directory(&shard);
-            for lock in children(&shard) {
-                self.lock(&lock);
-            }
+        for lock in children(&layout.locks()) {
+            self.lock(&lock);
         }
         let (shards, orphans) = scan::shards(layout);
         parallel::map(&shards, jobs, |shard| {
@@ -101,9 +98,6 @@ impl Verification<'_> {
                 }
                 self.entry(key);
             }
-            for key in &scan.tombstones {
-                self.tombstone(key);
-            }
             self.orphans(&scan.orphans);
         });
         self.orphans(&orphans);
@@ -114,26 +108,17 @@ impl Verification<'_> {
         }
     }
 
-    /// That a directory of ours is one, and who may write it.
+    /// That a directory of ours is one.
     fn directory(&self, path: &Path) {
         let Ok(metadata) = fs::symlink_metadata(path) else {
             return;
         };
-        let sharing = self.cache.sharing();
-        let (mode, forbidden) = (metadata.mode() & 0o7777, sharing.forbidden());
         if metadata.is_symlink() {
             let reason = "a symbolic link leads out of the cache";
             self.report(None, path, reason, || false);
         } else if !metadata.is_dir() {
             self.report(None, path, "it is in the place of a directory", || {
-                delete(path) && create_directory(path, sharing).is_ok()
-            });
-        } else if let Some(reason) = self.cache.own.trust.objection(&metadata) {
-            self.report(None, path, &reason, || {
-                let mode = fs::Permissions::from_mode(mode & !forbidden);
-                fs::set_permissions(path, mode).is_ok()
-                    && fs::symlink_metadata(path)
-                        .is_ok_and(|metadata| self.cache.own.trust.objection(&metadata).is_none())
+                delete(path) && create_directory(path, self.cache.sharing()).is_ok()
             });
         }
     }
@@ -153,22 +138,12 @@ impl Verification<'_> {
         }
     }
 
-    fn tombstone(&self, key: &Digest) {
-        if self.cache.is_read_only {
-            return;
-        }
-        if let Some((_lock, path)) = remove::half_gone(self.cache, key) {
-            let reason = "a process that deleted it was killed";
-            self.report(None, &path, reason, || delete(&path));
-        }
-    }
-
     fn entry(&self, key: &Digest) {
         let path = self.cache.layout().entry(key);
-        self.directory(&path);
         let checked = check_entry(self.cache, key);
         // It may be replaced or deleted just now: who has the key's lock sees what is.
-        let lock = (checked.is_err() && !self.cache.is_read_only)
+        let lock = checked
+            .is_err()
             .then(|| remove::lock_unused(self.cache, key))
             .flatten();
         let is_fine = || !path.exists() || check_entry(self.cache, key).is_ok();
@@ -212,7 +187,7 @@ pub(super) fn check_entry(cache: &Cache, key: &Digest) -> Result<u64, Fault> {
     let directory = EntryDir::open(layout, cache.own.trust, key)
         .map_err(|error| Fault::reading("its directory", &error))?;
     let (.., bytes) = (directory.manifest()).map_err(|error| Fault::reading(MANIFEST, &error))?;
-    let manifest = Manifest::parse(&bytes).map_err(|error| Fault::wrong(error.to_string()))?;
+    let manifest = Manifest::parse(&bytes)?;
     let head = &manifest.head;
     check_key(head, key)?;
     if manifest.record.material.key() != *key {

@@ -1,11 +1,9 @@
 //! Why the store can't do what it was asked for.
 
-use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::PathBuf;
 
-use rustix::io::Errno;
-
+use super::super::fault::Fault;
 use crate::digest::Digest;
 use crate::step::execute::ExecuteError;
 
@@ -69,29 +67,21 @@ pub enum EnsureError {
     },
 }
 
-/// Why there is no lock.
+/// Why the cache was not verified, cleaned or cleared, or not wholly. What was deleted before is gone,
+/// and no entry is half gone.
 #[derive(Debug, thiserror::Error)]
-pub enum LockError {
-    /// The lock file can't be opened or locked.
+pub enum CacheError {
+    /// A signal said to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// A lock file can't be opened or locked.
     #[error("can't lock {}: {source}", path.display())]
-    Io {
+    Lock {
         /// The lock file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
-    /// A signal said to stop waiting.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-/// Why the cache was not cleaned or cleared, or not wholly. What was deleted before is gone, and no
-/// entry is half gone.
-#[derive(Debug, thiserror::Error)]
-pub enum MaintainError {
-    /// Another process is at work in it, or a signal said to stop.
-    #[error(transparent)]
-    Lock(#[from] LockError),
     /// Something can't be deleted.
     #[error("can't delete what is in {}: {source}", path.display())]
     Delete {
@@ -124,61 +114,4 @@ pub enum ShowError {
     /// Its manifest can't be used.
     #[error("the entry {0} {1}; `npu-build cache verify --repair` moves it to the quarantine")]
     Damaged(Digest, Fault),
-}
-
-/// Why an entry can't be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// What is wrong with it.
-    pub reason: String,
-    /// Whether the system did not let us read it, which says nothing of its content.
-    pub is_unreadable: bool,
-}
-
-impl Fault {
-    /// Something that was read and is wrong.
-    pub(in super::super) fn wrong(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            is_unreadable: false,
-        }
-    }
-
-    /// What came of reading a part of the entry.
-    pub(in super::super) fn reading(part: &str, error: &io::Error) -> Self {
-        let reason = match error.kind() {
-            ErrorKind::NotFound => format!("{part} is missing"),
-            _ => format!("{part}: {error}"),
-        };
-        // Nothing, or something else, in the place of a file is damage; so is what we found ourselves.
-        let is_damage = matches!(
-            Errno::from_io_error(error),
-            None | Some(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP | Errno::NXIO)
-        );
-        Self {
-            reason,
-            is_unreadable: !is_damage,
-        }
-    }
-
-    /// `damaged`, or `unreadable`.
-    #[must_use]
-    pub const fn state(&self) -> &'static str {
-        if self.is_unreadable {
-            "unreadable"
-        } else {
-            "damaged"
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = if self.is_unreadable {
-            "can't be read"
-        } else {
-            "is damaged"
-        };
-        write!(f, "{state} ({})", self.reason)
-    }
 }

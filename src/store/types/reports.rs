@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::manifest::Manifest;
-use super::errors::Fault;
+use super::super::fault::Fault;
+use super::super::manifest::{Head, Manifest};
 use super::results::{Cause, Miss, StepResult};
 use crate::digest::Digest;
 use crate::step::Kind;
@@ -169,20 +169,10 @@ pub struct Checked {
 /// An entry as its manifest describes it; its artifacts are not verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The key that names it.
-    pub key: Digest,
-    /// The kind of step.
-    pub step: String,
-    /// The kernel.
-    pub kernel: String,
-    /// The target.
-    pub target: String,
+    /// What its manifest says.
+    pub head: Head,
     /// Bytes of all its files.
     pub bytes: u64,
-    /// How long it took to make, in milliseconds.
-    pub milliseconds: u64,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
     /// When it was last used, in seconds since 1970, to the hour.
     pub last_used: u64,
 }
@@ -209,10 +199,20 @@ pub struct Totals {
     pub since: u64,
     /// By kind of step.
     pub steps: BTreeMap<String, Counts>,
-    /// How many misses and repairs there were, by the name of their cause.
-    pub causes: BTreeMap<String, u64>,
+    /// How many misses and repairs there were, by their cause.
+    pub causes: BTreeMap<Cause, u64>,
     /// The last misses and repairs, newest last.
     pub misses: Vec<Missed>,
+    /// By the first eight bytes of the key.
+    pub(in super::super) hits: BTreeMap<u64, u64>,
+}
+
+impl Totals {
+    /// How often the entry of `key` was hit.
+    #[must_use]
+    pub fn hits(&self, key: &Digest) -> u64 {
+        self.hits.get(&key.number()).copied().unwrap_or(0)
+    }
 }
 
 /// What became of the steps of one kind.
@@ -228,12 +228,8 @@ pub struct Counts {
     pub failures: u64,
     /// Bytes that hits delivered.
     pub bytes_hit: u64,
-    /// Bytes that were built.
-    pub bytes_built: u64,
     /// How long it took to build what hits delivered.
     pub milliseconds_saved: u64,
-    /// How long it took to build the rest.
-    pub milliseconds_spent: u64,
 }
 
 /// A step that had to be carried out.
@@ -251,21 +247,4 @@ pub struct Missed {
     pub cause: Cause,
     /// The reason in one line.
     pub reason: String,
-}
-
-/// Totals, and the hits of every key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collected {
-    /// The sums.
-    pub totals: Totals,
-    /// By the first eight bytes of the key.
-    pub(in super::super) hits: BTreeMap<u64, u64>,
-}
-
-impl Collected {
-    /// How often the entry of `key` was hit.
-    #[must_use]
-    pub fn hits(&self, key: &Digest) -> u64 {
-        self.hits.get(&key.number()).copied().unwrap_or(0)
-    }
 }

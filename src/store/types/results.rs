@@ -1,6 +1,5 @@
 //! What a step gave, why it had to run, and what is reported meanwhile.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +7,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::errors::Fault;
 use crate::digest::Digest;
 use crate::step::run::Invocation;
 use crate::step::{Kind, Name};
@@ -170,38 +168,6 @@ pub enum Cause {
     Input,
 }
 
-impl Cause {
-    /// The name in statistics and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Asked => "asked",
-            Self::Damaged => "damaged",
-            Self::Deleted => "deleted",
-            Self::New => "new",
-            Self::Version => "version",
-            Self::Tool => "tool",
-            Self::Option => "option",
-            Self::Environment => "environment",
-            Self::Fact => "fact",
-            Self::Outputs => "outputs",
-            Self::Source => "source",
-            Self::Input => "input",
-        }
-    }
-}
-
-/// A process that holds a lock which another one waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Process number on `host`.
-    pub pid: u32,
-    /// Host name.
-    pub host: String,
-    /// Since when, in seconds since 1970.
-    pub since: u64,
-}
-
 /// What is reported while a step is made.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
@@ -211,14 +177,9 @@ pub enum Event<'a> {
         subject: &'a str,
         /// The kind of step.
         kind: Kind,
-        /// Who builds it, if they said.
-        holder: Option<Holder>,
     },
     /// Another process is emptying the cache.
-    WaitingForCache {
-        /// Who it is, if they said.
-        holder: Option<Holder>,
-    },
+    WaitingForCache,
     /// A command starts.
     Running {
         /// The kernel.
@@ -230,47 +191,9 @@ pub enum Event<'a> {
         /// The command line.
         invocation: &'a Invocation,
     },
-    /// An entry did not verify.
-    Damaged(Damage<'a>),
     /// Something is wrong, but the build goes on.
     Warning(String),
 }
 
 /// Where events go.
 pub type Observer<'a> = &'a (dyn Fn(Event<'_>) + Sync);
-
-/// An entry that can't be used, and what became of it.
-#[derive(Clone, Debug)]
-pub struct Damage<'a> {
-    /// The kernel.
-    pub subject: &'a str,
-    /// The kind of step.
-    pub kind: Kind,
-    /// What is wrong with it.
-    pub fault: &'a Fault,
-    /// Where it is now.
-    pub fate: Fate,
-}
-
-/// What became of an entry that can't be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It was moved to the quarantine.
-    Quarantined,
-    /// Another process was faster.
-    Gone,
-    /// It could not be moved.
-    Stays,
-}
-
-impl fmt::Display for Damage<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fate = match self.fate {
-            Fate::Quarantined => "it was moved to the quarantine and is made again",
-            Fate::Gone => "it is made again",
-            Fate::Stays => "it stays where it is, and what is made now is not kept",
-        };
-        let (kind, subject, fault) = (self.kind, self.subject, self.fault);
-        write!(f, "the cache's {kind} entry of {subject} {fault}; {fate}")
-    }
-}
