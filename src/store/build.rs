@@ -189,10 +189,10 @@ impl Job<'_> {
     fn clear_place(&self, cache: &Cache, fault: Option<&Fault>) -> io::Result<StagingDir> {
         let layout = cache.layout();
         let clear = || -> io::Result<_> {
-            for directory in abandoned(&layout.work()) {
+            for directory in abandoned(&layout.work) {
                 delete(&directory);
             }
-            let staging = StagingDir::new(&layout.work(), cache.sharing())?;
+            let staging = StagingDir::new(&layout.work, cache.sharing())?;
             let shard = layout.shard(&self.key);
             if fs::symlink_metadata(&shard).is_ok_and(|metadata| !metadata.is_dir()) {
                 delete(&shard);
@@ -291,7 +291,7 @@ impl Job<'_> {
     fn warn_unwritable(&self, cache: &Cache, error: &io::Error) {
         self.warn(format!(
             "can't write the cache {}: {error}; what is built now is not kept",
-            cache.layout().root().display()
+            cache.layout().root.display()
         ));
     }
 }

@@ -51,7 +51,7 @@ impl Store {
 
     fn of(layout: Layout, sharing: Sharing) -> Self {
         let cache = Cache {
-            statistics: Statistics::new(layout.statistics(), sharing),
+            statistics: Statistics::new(layout.statistics.clone(), sharing),
             own: CacheLayer::new(layout, sharing),
         };
         Self { cache: Some(cache) }

@@ -58,7 +58,7 @@ pub(super) struct EntryDir {
 
 impl EntryDir {
     pub(super) fn open(layout: &Layout, trust: Trust, key: &Digest) -> io::Result<Self> {
-        let version = rustix::fs::open(layout.version(), DIRECTORY, Mode::empty())?;
+        let version = rustix::fs::open(&layout.version, DIRECTORY, Mode::empty())?;
         let path = Layout::entry_rel_path(key);
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let fd = match rustix::fs::openat2(&version, &*path, DIRECTORY, Mode::empty(), resolve) {
@@ -134,7 +134,7 @@ impl EntryDir {
 }
 
 fn changed(record: &ArtifactRecord) -> Fault {
-    Fault::wrong(format!("{}: its content changed", record.name))
+    Fault::new(format!("{}: its content changed", record.name))
 }
 
 fn step_by_step(from: OwnedFd, path: &Path) -> io::Result<OwnedFd> {

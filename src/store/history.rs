@@ -34,7 +34,7 @@ pub(super) fn note(
     created: u64,
 ) -> io::Result<()> {
     let path = path(layout, step);
-    create_directory(path.parent().unwrap_or(layout.root()), sharing)?;
+    create_directory(path.parent().unwrap_or(&layout.root), sharing)?;
     let mut known = read(layout, step);
     known.push(Known {
         step: step.kind.name().to_owned(),
@@ -54,8 +54,8 @@ pub(super) fn of(layout: &Layout, step: &Step) -> Vec<Known> {
 
 fn read(layout: &Layout, step: &Step) -> Vec<Known> {
     let path = path(layout, step);
-    let bytes = check_directory(&layout.kernels())
-        .and_then(|()| check_directory(path.parent().unwrap_or(layout.root())))
+    let bytes = check_directory(&layout.kernels)
+        .and_then(|()| check_directory(path.parent().unwrap_or(&layout.root)))
         .and_then(|()| read_regular(&path, MAX_BYTES));
     let known = bytes
         .ok()

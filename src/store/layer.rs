@@ -131,7 +131,7 @@ impl CacheLayer {
         let named: Vec<_> = head.artifacts.iter().map(|record| &*record.name).collect();
         let declared: Vec<_> = step.outputs.iter().map(|output| &*output.name).collect();
         if named != declared {
-            return Err(Fault::wrong(format!(
+            return Err(Fault::new(format!(
                 "the manifest lists {named:?} instead of {declared:?}"
             )));
         }
@@ -186,7 +186,7 @@ impl Verified {
 pub(super) fn check_key(head: &Head, key: &Digest) -> Result<(), Fault> {
     match head.key == *key {
         true => Ok(()),
-        false => Err(Fault::wrong(format!(
+        false => Err(Fault::new(format!(
             "the manifest belongs to key {}",
             head.key.short()
         ))),

@@ -16,8 +16,21 @@ pub const MANIFEST: &str = "manifest.json";
 /// The paths of one cache directory.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    root: PathBuf,
-    version: PathBuf,
+    pub(super) root: PathBuf,
+    /// Everything of this schema version.
+    pub(super) version: PathBuf,
+    pub(super) entries: PathBuf,
+    pub(super) locks: PathBuf,
+    /// Entries that did not verify, each with a file that says why.
+    pub(super) quarantine: PathBuf,
+    /// The logs of failed steps.
+    pub(super) failures: PathBuf,
+    pub(super) tools: PathBuf,
+    pub(super) statistics: PathBuf,
+    /// Which entries each kernel has had.
+    pub(super) kernels: PathBuf,
+    /// Staging directories of builds that are under way.
+    pub(super) work: PathBuf,
 }
 
 impl Layout {
@@ -25,19 +38,24 @@ impl Layout {
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
         let version = root.join(format!("v{SCHEMA}"));
-        Self { root, version }
-    }
-
-    /// The cache directory itself.
-    #[must_use]
-    pub fn root(&self) -> &Path {
-        &self.root
+        Self {
+            entries: version.join("entries"),
+            locks: version.join("locks"),
+            quarantine: version.join("quarantine"),
+            failures: version.join("failures"),
+            tools: version.join("tools"),
+            statistics: version.join("statistics"),
+            kernels: version.join("kernels"),
+            work: version.join("work"),
+            version,
+            root,
+        }
     }
 
     /// The directory of all entries, in 256 shards.
     #[must_use]
     pub fn entries(&self) -> PathBuf {
-        self.version.join("entries")
+        self.entries.clone()
     }
 
     /// The directory of one entry.
@@ -56,12 +74,12 @@ impl Layout {
     }
 
     pub(super) fn shard(&self, key: &Digest) -> PathBuf {
-        self.entries().join(&key.to_string()[..2])
+        self.entries.join(&key.to_string()[..2])
     }
 
     /// Where an entry is while it is deleted.
     pub(super) fn tombstone(&self, key: &Digest) -> PathBuf {
-        self.work().join(format!("gone-{key}"))
+        self.work.join(format!("gone-{key}"))
     }
 
     /// Tells backup programs to leave the directory out.
@@ -69,24 +87,19 @@ impl Layout {
         self.root.join("CACHEDIR.TAG")
     }
 
-    /// Everything of this schema version.
-    pub(super) fn version(&self) -> &Path {
-        &self.version
-    }
-
     /// Every directory of this schema version, the ones above others first.
-    pub(super) fn directories(&self) -> [PathBuf; 9] {
+    pub(super) fn directories(&self) -> [&Path; 9] {
         [
-            self.version.clone(),
-            self.entries(),
-            self.locks(),
-            self.quarantine(),
-            self.failures(),
-            self.tools(),
-            self.statistics(),
-            self.kernels(),
+            &self.version,
+            &self.entries,
+            &self.locks,
+            &self.quarantine,
+            &self.failures,
+            &self.tools,
+            &self.statistics,
+            &self.kernels,
             // Last: where it is, everything is.
-            self.work(),
+            &self.work,
         ]
     }
 
@@ -95,41 +108,15 @@ impl Layout {
         self.version.join("lock")
     }
 
-    pub(super) fn locks(&self) -> PathBuf {
-        self.version.join("locks")
-    }
-
     /// The lock of a key and of those few that begin as it does: lock files can't be deleted while
     /// anybody builds, so there is a bounded number of them.
     pub(super) fn lock(&self, key: &Digest) -> PathBuf {
-        self.locks().join(&key.to_string()[..3])
-    }
-
-    /// Staging directories of builds that are under way.
-    pub(super) fn work(&self) -> PathBuf {
-        self.version.join("work")
-    }
-
-    /// Entries that did not verify, each with a file that says why.
-    pub(super) fn quarantine(&self) -> PathBuf {
-        self.version.join("quarantine")
-    }
-
-    pub(super) fn failures(&self) -> PathBuf {
-        self.version.join("failures")
+        self.locks.join(&key.to_string()[..3])
     }
 
     /// The full log of a step's last failure.
     pub(super) fn failure(&self, key: &Digest) -> PathBuf {
-        self.failures().join(format!("{}.log", key.short()))
-    }
-
-    pub(super) fn statistics(&self) -> PathBuf {
-        self.version.join("statistics")
-    }
-
-    pub(super) fn kernels(&self) -> PathBuf {
-        self.version.join("kernels")
+        self.failures.join(format!("{}.log", key.short()))
     }
 
     /// Which entries the kernel of that name and target has had.
@@ -143,15 +130,10 @@ impl Layout {
         self.version.join("cleaned")
     }
 
-    pub(super) fn tools(&self) -> PathBuf {
-        self.version.join("tools")
-    }
-
     /// The directory of the toolchain memo, unless a symbolic link leads out of the cache.
     #[must_use]
     pub fn trusted_tools(&self) -> Option<PathBuf> {
-        let tools = self.tools();
-        (!tools.is_symlink()).then_some(tools)
+        (!self.tools.is_symlink()).then(|| self.tools.clone())
     }
 }
 

@@ -151,7 +151,7 @@ impl Head {
         let head: Self = parsed(line)?;
         match head.schema {
             SCHEMA => Ok(head),
-            other => Err(Fault::wrong(format!(
+            other => Err(Fault::new(format!(
                 "the manifest has schema version {other}, not {SCHEMA}"
             ))),
         }
@@ -169,13 +169,13 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
 }
 
 fn parsed<T: DeserializeOwned>(line: &[u8]) -> Result<T, Fault> {
-    let damaged = |error| Fault::wrong(format!("the manifest is damaged: {error}"));
+    let damaged = |error| Fault::new(format!("the manifest is damaged: {error}"));
     serde_json::from_slice(line).map_err(damaged)
 }
 
 /// The lines of the head and the record, if the checksum below them fits.
 fn lines(bytes: &[u8]) -> Result<[&[u8]; 2], Fault> {
-    let damaged = || Fault::wrong("the manifest is damaged: its checksum does not fit");
+    let damaged = || Fault::new("the manifest is damaged: its checksum does not fit");
     let [head, record, checksum, b""] = split(bytes).ok_or_else(damaged)? else {
         return Err(damaged());
     };

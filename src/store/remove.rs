@@ -15,10 +15,10 @@ use crate::digest::Digest;
 /// there was one to be moved.
 pub(super) fn quarantine(cache: &Cache, key: &Digest, reason: &str) -> io::Result<bool> {
     let layout = cache.layout();
-    check_directory(&layout.quarantine())?;
+    check_directory(&layout.quarantine)?;
     let place = tempfile::Builder::new()
         .prefix(&format!("{}-", key.short()))
-        .tempdir_in(layout.quarantine())?;
+        .tempdir_in(&layout.quarantine)?;
     let _ = share_directory(place.path(), cache.sharing());
     let text = format!("key {key}\n{reason}\n");
     fs::write(place.path().join("reason.txt"), text)?;
@@ -38,7 +38,7 @@ pub(super) fn quarantine(cache: &Cache, key: &Digest, reason: &str) -> io::Resul
 /// The key's lock, if nobody builds it now.
 pub(super) fn lock_unused(cache: &Cache, key: &Digest) -> Option<Lock> {
     // What is behind a link is not ours.
-    if cache.layout().locks().is_symlink() {
+    if cache.layout().locks.is_symlink() {
         return None;
     }
     let path = cache.layout().lock(key);
@@ -59,7 +59,7 @@ pub(super) fn evict(
     if !expected(scan::last_use(layout, key)) {
         return Ok(false);
     }
-    check_directory(&layout.work())?;
+    check_directory(&layout.work)?;
     let tombstone = layout.tombstone(key);
     let rename = || fs::rename(layout.entry(key), &tombstone);
     let renamed = match rename() {

@@ -20,16 +20,16 @@ pub(super) struct EntryScan {
 
 /// The directories of entries, and what does not belong beside them.
 pub(super) fn shards(layout: &Layout) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let entries = layout.entries();
+    let entries = &layout.entries;
     if entries.is_symlink() {
-        return (Vec::new(), vec![entries]);
+        return (Vec::new(), vec![entries.clone()]);
     }
     let is_shard = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let is_hex = |c: &u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
         name.len() == 2 && name.iter().all(is_hex) && path.is_dir() && !path.is_symlink()
     };
-    children(&entries).into_iter().partition(is_shard)
+    children(entries).into_iter().partition(is_shard)
 }
 
 impl EntryScan {

@@ -1,15 +1,14 @@
 //! Statistics: what the cache has done, always counted and cheap enough for that.
 //!
-//! A process counts hits in memory and appends a line for each key to a log, at its end, once a
-//! second, and with every miss. Nobody locks for that. Whoever finds the log long, and `gc`, folds it
-//! into the totals. Nothing is built on the numbers, so they are not exact at all costs: a process
-//! that is killed loses its last second, or counts twice the log that it was folding; and what is
-//! appended during a fold is lost.
+//! A process counts hits in memory and appends a line for each key to a log, at its end and with every
+//! miss. Nobody locks for that. Whoever finds the log long, and `gc`, folds it into the totals. Nothing
+//! is built on the numbers, so they are not exact at all costs: a process that is killed loses the hits
+//! that it has not written, or counts twice the log that it was folding; and what is appended during
+//! a fold is lost.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +20,6 @@ use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::step::Step;
 
-/// How long hits may be counted in memory alone.
-const UNWRITTEN: Duration = Duration::from_secs(1);
 /// How many keys' hits may be counted in memory alone.
 const KEYS: usize = 64;
 /// A log of this many bytes is folded.
@@ -41,13 +38,8 @@ const REASON_LIMIT: usize = 240;
 pub(super) struct Statistics {
     directory: PathBuf,
     sharing: Sharing,
-    pending: Mutex<Pending>,
-}
-
-#[derive(Debug)]
-struct Pending {
-    tallies: Vec<Tally>,
-    since: Instant,
+    /// What is not written yet.
+    pending: Mutex<Vec<Tally>>,
 }
 
 /// A line of the log: what became of one key, once or several times.
@@ -106,14 +98,10 @@ impl Tally {
 impl Statistics {
     /// Statistics in `directory`, which is made when there is something to write.
     pub(super) fn new(directory: PathBuf, sharing: Sharing) -> Self {
-        let pending = Pending {
-            tallies: Vec::new(),
-            since: Instant::now(),
-        };
         Self {
             directory,
             sharing,
-            pending: Mutex::new(pending),
+            pending: Mutex::default(),
         }
     }
 
@@ -127,7 +115,7 @@ impl Statistics {
         let tally = Tally::new(step, key, result.as_ref().ok());
         let is_hit = tally.outcome == Counted::Hit;
         let mut pending = self.pending();
-        let mut known = pending.tallies.iter_mut();
+        let mut known = pending.iter_mut();
         let is_same = |known: &&mut Tally| known.outcome == Counted::Hit && known.key == tally.key;
         match known.find(is_same).filter(|_| is_hit) {
             Some(known) => {
@@ -135,10 +123,9 @@ impl Statistics {
                 known.bytes += tally.bytes;
                 known.milliseconds += tally.milliseconds;
             }
-            None => pending.tallies.push(tally),
+            None => pending.push(tally),
         }
-        let is_due = pending.tallies.len() > KEYS || pending.since.elapsed() > UNWRITTEN;
-        if !is_hit || is_due {
+        if !is_hit || pending.len() > KEYS {
             self.write(&mut pending);
         }
     }
@@ -192,15 +179,14 @@ impl Statistics {
         Ok(())
     }
 
-    fn pending(&self) -> MutexGuard<'_, Pending> {
+    fn pending(&self) -> MutexGuard<'_, Vec<Tally>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nobody's build depends on the outcome.
-    fn write(&self, pending: &mut Pending) {
-        pending.since = Instant::now();
+    fn write(&self, pending: &mut Vec<Tally>) {
         let mut text = Vec::new();
-        for tally in pending.tallies.drain(..) {
+        for tally in pending.drain(..) {
             // So that a line which was cut short spoils nothing but itself.
             text.push(b'\n');
             if serde_json::to_writer(&mut text, &tally).is_err() {

@@ -21,7 +21,7 @@ const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55
 /// Checks the cache directory and makes what is missing in it, if that can be: where it can't, hits
 /// are served, and who builds is told.
 pub(super) fn open(layout: &Layout, sharing: Sharing) -> Result<(), OpenError> {
-    let root = layout.root();
+    let root = &layout.root;
     // On a hit everything is there, and these two looks are all it costs.
     if check_root(root, sharing)? && check_version(layout, sharing)? {
         return Ok(());
@@ -38,12 +38,12 @@ pub(super) fn open(layout: &Layout, sharing: Sharing) -> Result<(), OpenError> {
 
 /// Checks the cache directory as it is. The result says whether there is one.
 pub(super) fn open_existing(layout: &Layout, sharing: Sharing) -> Result<bool, OpenError> {
-    if !check_root(layout.root(), sharing)? {
+    if !check_root(&layout.root, sharing)? {
         return Ok(false);
     }
     check_version(layout, sharing)?;
     // What can't be read is neither empty nor sound.
-    for directory in [layout.version(), &layout.entries()] {
+    for directory in [&layout.version, &layout.entries] {
         match fs::read_dir(directory) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 return Err(io_error(directory, error));
@@ -57,7 +57,7 @@ pub(super) fn open_existing(layout: &Layout, sharing: Sharing) -> Result<bool, O
 /// Checks a cache directory that somebody else keeps. The result says why there is nothing to read
 /// in it, if so.
 pub(super) fn check_layer(layout: &Layout) -> Result<Option<String>, OpenError> {
-    for directory in [layout.root(), layout.version()] {
+    for directory in [&layout.root, &layout.version] {
         match fs::metadata(directory) {
             Ok(metadata) => check_trust(directory, &metadata, Sharing::Group)?,
             Err(error) => return Ok(Some(format!("{}: {error}", directory.display()))),
@@ -69,13 +69,13 @@ pub(super) fn check_layer(layout: &Layout) -> Result<Option<String>, OpenError> 
 /// Makes whatever is missing in the cache directory.
 pub(super) fn populate(layout: &Layout, sharing: Sharing) -> io::Result<()> {
     if fs::symlink_metadata(layout.tag()).is_err() {
-        make_directory(layout.root(), sharing, true)?;
+        make_directory(&layout.root, sharing, true)?;
         let mut tag = File::create(layout.tag())?;
         tag.write_all(TAG.as_bytes())?;
         share_file(&tag, sharing);
     }
     let mut directories = layout.directories().into_iter();
-    directories.try_for_each(|directory| create_directory(&directory, sharing))
+    directories.try_for_each(|directory| create_directory(directory, sharing))
 }
 
 /// Whether writing failed because of where we write, so that another place may do.
@@ -111,7 +111,7 @@ fn check_root(root: &Path, sharing: Sharing) -> Result<bool, OpenError> {
 
 /// Whether there is a directory of this schema version in it, which then can be trusted.
 fn check_version(layout: &Layout, sharing: Sharing) -> Result<bool, OpenError> {
-    let version = layout.version();
+    let version = &layout.version;
     match fs::symlink_metadata(version) {
         Ok(metadata) if metadata.is_dir() => {
             check_trust(version, &metadata, sharing).map(|()| true)

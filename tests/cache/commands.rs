@@ -130,12 +130,12 @@ fn one_entry_is_shown_with_all_that_is_known() {
     rewrite(&object, |bytes| flip(bytes, 100));
     let told = scene.run(&["cache", "show", key]);
     assert_eq!(told.code(), 1, "{told:?}");
-    let state = "state      damaged: kernel.so: its content changed";
+    let state = "state      does not verify (kernel.so: its content changed)";
     assert!(told.stdout().contains(state), "{told:?}");
     let shown = &json(&scene, &["cache", "show", key])[0];
     assert_eq!(shown["fault"], "kernel.so: its content changed");
     fs::write(object.with_file_name("manifest.json"), "x").unwrap();
-    let damaged = ["is damaged", "verify --repair"];
+    let damaged = ["does not verify", "verify --repair"];
     scene.refuses(&["cache", "show", key], 1, &damaged);
     // Several entries are not taken for one.
     let shard = object.ancestors().nth(2).unwrap();

@@ -117,7 +117,7 @@ fn any_damage_to_any_file_is_repaired_by_the_steps_that_are_hurt() {
             assert_eq!(artifacts(&repaired), good, "{case}");
             let expected: &[&str] = if is_compile { &TOOLS } else { &[] };
             assert_eq!(scene.runs(), expected, "{case}");
-            for words in ["repaired: vecadd", "is damaged"] {
+            for words in ["repaired: vecadd", "does not verify"] {
                 assert!(repaired.stderr().contains(words), "{case}");
             }
             // And then it is whole again.
@@ -265,7 +265,7 @@ fn an_entry_that_is_replaced_again_and_again_is_whole_for_everybody() {
             .collect();
         for child in children {
             let outcome = Outcome(child.wait_with_output().unwrap());
-            assert!(!outcome.stderr().contains("damaged"), "{outcome:?}");
+            assert!(!outcome.stderr().contains("does not verify"), "{outcome:?}");
             let paths: Vec<_> = good.iter().map(|(path, _)| path.clone()).collect();
             assert_eq!(outcome.paths(), paths);
         }

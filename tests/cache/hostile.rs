@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Outcome, Scene, in_place_of};
-use crate::{COMPILE, below, contents, failing, make_pipe};
+use crate::{COMPILE, below, contents, make_pipe};
 use npu_build::digest::Digest;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
@@ -220,107 +220,69 @@ fn files_that_somebody_else_could_have_written_are_not_believed() {
     }
 }
 
+/// An entry that can't be used, in every way, where its place can be cleared and where not.
 #[test]
 fn what_is_said_of_an_entry_is_what_is_so() {
     let scene = Scene::replayed();
     scene.kernel("vecadd.mlir");
-    let compile = || Outcome(scene.unprivileged().args(COMPILE).output().unwrap());
+    let run = |arguments: &[&str]| Outcome(scene.unprivileged().args(arguments).output().unwrap());
     let mode = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
-    let object = compile().paths()[0].clone();
-    let entry = object.parent().unwrap().to_owned();
-    let shard = entry.parent().unwrap().to_owned();
-    let quarantine = scene.cache.join("v1/quarantine");
+    let object = run(&COMPILE).paths()[0].clone();
+    let shard = object.ancestors().nth(2).unwrap().to_owned();
+    let [quarantine, work] = ["quarantine", "work"].map(|name| scene.cache.join("v1").join(name));
     let damage = || {
         mode(&object, 0o644);
         fs::write(&object, "damaged").unwrap();
     };
     let unreadable = || mode(&object, 0o000);
-    let unreadable_words =
-        "entry of vecadd can't be read (kernel.so: Permission denied (os error 13)); ";
-    let damaged_words = "entry of vecadd is damaged (kernel.so: its size is 7 bytes instead of ";
     let moved = "it was moved to the quarantine and is made again";
     let stays = "it stays where it is, and what is made now is not kept";
-    for (make, words) in [
-        (&unreadable as &dyn Fn(), unreadable_words),
-        (&damage, damaged_words),
+    for (make, reason) in [
+        (
+            &unreadable as &dyn Fn(),
+            "(kernel.so: Permission denied (os error 13))",
+        ),
+        (&damage, "(kernel.so: its size is 7 bytes instead of "),
     ] {
         for (obstacle, fate, outcome) in [
             (None, moved, "repaired: vecadd"),
             (Some(&shard), stays, "built: vecadd"),
             (Some(&quarantine), stays, "built: vecadd"),
-            (Some(&scene.cache.join("v1/work")), stays, "built: vecadd"),
+            (Some(&work), stays, "built: vecadd"),
         ] {
             make();
-            if let Some(obstacle) = obstacle {
-                mode(obstacle, 0o555);
-            }
+            obstacle
+                .into_iter()
+                .for_each(|obstacle| mode(obstacle, 0o555));
             let before = fs::read_dir(&quarantine).unwrap().count();
-            let told = compile();
+            let told = run(&COMPILE);
             told.paths();
             let stderr = told.stderr();
-            let warning = stderr.lines().find(|line| line.contains("entry of"));
+            let warning = stderr.lines().find(|line| line.contains("entry of vecadd"));
             let warning = warning.unwrap_or_else(|| panic!("{stderr}"));
             assert!(
-                warning.contains(words) && warning.contains(fate),
+                warning.contains(reason) && warning.contains(fate),
                 "{stderr}"
             );
             assert!(stderr.contains(outcome), "{stderr}");
             let after = fs::read_dir(&quarantine).unwrap().count();
             assert_eq!(after - before, usize::from(fate == moved), "{stderr}");
-            if let Some(obstacle) = obstacle {
-                mode(obstacle, 0o755);
-            }
+            obstacle
+                .into_iter()
+                .for_each(|obstacle| mode(obstacle, 0o755));
         }
         // The entry stayed, so it is made again now.
-        assert!(compile().stderr().contains("repaired: vecadd"));
+        assert!(run(&COMPILE).stderr().contains("repaired: vecadd"));
     }
     // Of the manifest as well, and by those who show entries.
-    let key = shard.file_name().unwrap().to_str().unwrap().to_owned()
-        + entry.file_name().unwrap().to_str().unwrap();
-    let show = || {
-        Outcome(
-            scene
-                .unprivileged()
-                .args(["cache", "show", &key])
-                .output()
-                .unwrap(),
-        )
-    };
-    unreadable();
-    assert!(
-        show()
-            .stdout()
-            .contains("state      unreadable: kernel.so: Permission denied")
-    );
-    damage();
-    assert!(
-        show()
-            .stdout()
-            .contains("state      damaged: kernel.so: its size")
-    );
+    let key = run(&["key", "vecadd.mlir", "--target", "cpu"]).stdout();
     let manifest = object.with_file_name("manifest.json");
     mode(&manifest, 0o000);
-    let words = "can't be read (manifest.json: Permission denied";
-    assert!(show().stderr().contains(words), "{:?}", show());
-    assert_eq!(show().code(), 1);
-    assert!(compile().stderr().contains(words));
-}
-
-/// Who may open no more files has seen nothing of an entry.
-#[test]
-fn a_lack_of_descriptors_is_no_damage() {
-    let (scene, _, good) = scene();
-    // EMFILE
-    let mut command = failing(&scene, &scene.cache, "openat,openat64,openat2", "24");
-    let outcome = Outcome(command.args(COMPILE).output().unwrap());
-    assert_eq!(contents(&outcome), good);
-    let stderr = outcome.stderr();
-    for words in ["can't be read", "Too many open files"] {
-        assert!(stderr.contains(words), "{stderr}");
-    }
-    assert!(!stderr.contains("damaged"), "{stderr}");
+    let words = "does not verify (manifest.json: Permission denied";
+    run(&["cache", "show", key.trim()]).fails(1, &[words]);
+    assert!(run(&COMPILE).stderr().contains(words));
 }
 
 /// What becomes of the text above a manifest's checksum.

@@ -58,7 +58,7 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
         format!("size       {}", size(shown.bytes)),
         match &shown.fault {
             None => "state      sound".to_owned(),
-            Some(fault) => format!("state      {}: {}", fault.state(), fault.reason),
+            Some(fault) => format!("state      {fault}"),
         },
         "artifacts".to_owned(),
     ];

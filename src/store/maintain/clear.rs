@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use walkdir::WalkDir;
 
@@ -31,7 +31,7 @@ impl Store {
             return Ok(Cleared::default());
         };
         let layout = cache.layout();
-        if !layout.version().exists() {
+        if !layout.version.exists() {
             return Ok(Cleared::default());
         }
         interrupt.arm();
@@ -56,21 +56,31 @@ impl Store {
                     |head: &Head| is_or(kernel, &head.kernel) && is_or(target, &head.target);
                 clear_some(cache, is_selected, interrupt)
             }
-            Selection::Entries => clear(&deletable(layout)),
+            Selection::Entries => clear(&built(layout)),
             Selection::Everything => {
-                let mut directories = deletable(layout).to_vec();
-                directories.extend([layout.statistics(), layout.kernels()]);
-                clear(&directories)
+                clear(&[&built(layout)[..], &[&layout.statistics, &layout.kernels]].concat())
             }
         }
     }
 }
 
-fn clear(directories: &[PathBuf]) -> Result<Cleared, CacheError> {
+/// Directories whose contents may go while nobody builds. The locks stay: a lock file that is
+/// deleted while somebody waits for it protects nothing.
+fn built(layout: &Layout) -> [&Path; 5] {
+    [
+        &layout.entries,
+        &layout.work,
+        &layout.quarantine,
+        &layout.failures,
+        &layout.tools,
+    ]
+}
+
+fn clear(directories: &[&Path]) -> Result<Cleared, CacheError> {
     let mut cleared = Cleared::default();
     for directory in directories {
         let failed = |source| CacheError::Delete {
-            path: directory.clone(),
+            path: (*directory).to_owned(),
             source,
         };
         // What a link leads to is not ours to delete.
@@ -94,7 +104,7 @@ fn clear_some(
 ) -> Result<Cleared, CacheError> {
     let layout = cache.layout();
     let failed = |source| CacheError::Delete {
-        path: layout.entries(),
+        path: layout.entries.clone(),
         source,
     };
     trust::populate(layout, cache.sharing()).map_err(failed)?;
@@ -116,18 +126,6 @@ fn clear_some(
         }
     }
     Ok(cleared)
-}
-
-/// Directories whose contents may go while nobody builds. The locks stay: a lock file that is
-/// deleted while somebody waits for it protects nothing.
-fn deletable(layout: &Layout) -> [PathBuf; 5] {
-    [
-        layout.entries(),
-        layout.work(),
-        layout.quarantine(),
-        layout.failures(),
-        layout.tools(),
-    ]
 }
 
 fn empty(directory: &Path) -> io::Result<()> {

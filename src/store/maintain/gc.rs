@@ -51,7 +51,7 @@ impl Store {
         }
         let (layout, sharing) = (cache.layout(), cache.sharing());
         trust::populate(layout, sharing).map_err(|source| CacheError::Delete {
-            path: layout.root().to_owned(),
+            path: layout.root.to_owned(),
             source,
         })?;
         let on_event = |event| match event {
@@ -215,7 +215,7 @@ fn evict(cache: &Cache, entries: &[Aged], interrupt: &Interrupt) -> Result<Vec<u
     });
     let results: io::Result<Vec<_>> = results.into_iter().collect();
     let deleted = results.map_err(|source| CacheError::Delete {
-        path: cache.layout().entries(),
+        path: cache.layout().entries.clone(),
         source,
     })?;
     match interrupt.is_raised() {

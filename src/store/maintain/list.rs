@@ -59,7 +59,7 @@ impl Store {
         let absent = || ShowError::Absent(digits.to_owned());
         let cache = self.cache.as_ref().ok_or_else(absent)?;
         let layout = cache.layout();
-        let mut keys = EntryScan::of(&layout.entries().join(&digits[..2])).entries;
+        let mut keys = EntryScan::of(&layout.entries.join(&digits[..2])).entries;
         keys.retain(|key| key.to_string().starts_with(digits));
         keys.truncate(8);
         let key = match *keys {

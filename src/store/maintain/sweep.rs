@@ -17,16 +17,16 @@ const UNFINISHED: Duration = HOUR;
 
 /// What is no entry and of no use any more, of `orphans` among the entries and elsewhere.
 pub(super) fn leftovers(layout: &Layout, orphans: &[PathBuf]) -> Vec<PathBuf> {
-    let kernels = children(&layout.kernels()).into_iter();
+    let kernels = children(&layout.kernels).into_iter();
     let kernels = kernels.flat_map(|shard| children(&shard)).collect();
-    let mut leftovers = abandoned(&layout.work());
+    let mut leftovers = abandoned(&layout.work);
     for (paths, age) in [
         (orphans.to_vec(), UNFINISHED),
-        (children(&layout.quarantine()), QUARANTINE),
-        (children(&layout.failures()), FORGOTTEN),
+        (children(&layout.quarantine), QUARANTINE),
+        (children(&layout.failures), FORGOTTEN),
         (kernels, FORGOTTEN),
-        (children(&layout.tools()), Duration::MAX),
-        (children(&layout.statistics()), Duration::MAX),
+        (children(&layout.tools), Duration::MAX),
+        (children(&layout.statistics), Duration::MAX),
     ] {
         leftovers.extend(
             paths

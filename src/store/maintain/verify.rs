@@ -85,7 +85,7 @@ impl Verification<'_> {
         }
         self.lock(&layout.root_lock());
         self.lock(&layout.cleaned());
-        for lock in children(&layout.locks()) {
+        for lock in children(&layout.locks) {
             self.lock(&lock);
         }
         let (shards, orphans) = scan::shards(layout);
@@ -101,7 +101,7 @@ impl Verification<'_> {
             self.orphans(&scan.orphans);
         });
         self.orphans(&orphans);
-        for path in abandoned(&layout.work()) {
+        for path in abandoned(&layout.work) {
             self.report(None, &path, "a build that was killed left it", || {
                 delete(&path)
             });
@@ -191,15 +191,13 @@ pub(super) fn check_entry(cache: &Cache, key: &Digest) -> Result<u64, Fault> {
     let head = &manifest.head;
     check_key(head, key)?;
     if manifest.record.material.key() != *key {
-        return Err(Fault::wrong(
-            "the manifest's key material gives another key",
-        ));
+        return Err(Fault::new("the manifest's key material gives another key"));
     }
     for record in &head.artifacts {
         let name = &record.name;
         let is_plain = Path::new(name).file_name() == Some(name.as_ref());
         if !is_plain || name == MANIFEST {
-            return Err(Fault::wrong(format!("{name:?} is no artifact's name")));
+            return Err(Fault::new(format!("{name:?} is no artifact's name")));
         }
         directory.check_fully(record)?;
     }
@@ -209,7 +207,7 @@ pub(super) fn check_entry(cache: &Cache, key: &Digest) -> Result<u64, Fault> {
     let paths = children(&layout.entry(key));
     let mut names = paths.iter().filter_map(|path| path.file_name());
     match names.find(|name| !is_ours(name)) {
-        Some(name) => Err(Fault::wrong(format!(
+        Some(name) => Err(Fault::new(format!(
             "{} does not belong to it",
             name.display()
         ))),

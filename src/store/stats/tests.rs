@@ -1,5 +1,6 @@
 use std::fs;
 use std::io::Write as _;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
