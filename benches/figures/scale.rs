@@ -133,10 +133,6 @@ fn fill(cache: &Path, count: usize) {
         let place = layout.entry(&manifest.head.key);
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join(MANIFEST), manifest.to_text().unwrap()).unwrap();
-        // As the build of each would have left it.
-        let lock = layout.lock(&manifest.head.key);
-        fs::create_dir_all(lock.parent().unwrap()).unwrap();
-        fs::write(lock, "pid 1\nhost builder\nsince 0\n").unwrap();
         for artifact in &manifest.head.artifacts {
             // Other names of a few files, or this would be gigabytes.
             fs::hard_link(path.join(&artifact.name), place.join(&artifact.name))

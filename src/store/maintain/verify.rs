@@ -81,7 +81,7 @@ impl Verification<'_> {
     fn run(&self, jobs: usize) {
         let layout = self.cache.layout();
         for directory in layout.directories() {
-            self.directory(&directory);
+            self.directory(directory);
         }
         self.lock(&layout.root_lock());
         self.lock(&layout.cleaned());
