@@ -36,7 +36,7 @@ impl Lines {
         Self(text.lines().take(MAX_LINES).map(bits).collect())
     }
 
-    /// The first line (from 1) in which `now` differs, if that can be told.
+    /// The first line (from 1) in which `now` differs, if that can be seen.
     pub(super) fn first_change(&self, now: &Self) -> Option<usize> {
         let pairs = self.0.iter().zip(&now.0);
         let same = pairs.take_while(|(old, new)| old == new).count();

@@ -73,7 +73,7 @@ pub struct Record {
     pub milliseconds: BTreeMap<String, u64>,
     /// The programs that made it.
     pub tools: BTreeMap<String, Identity>,
-    /// The lines of what the user wrote, to tell which of them changed.
+    /// The lines of what the user wrote, to name the first that changed.
     pub lines: BTreeMap<String, Lines>,
     /// Everything the key was computed from.
     pub material: Material,

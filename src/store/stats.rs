@@ -6,13 +6,13 @@
 //! that it has not written, or counts twice the log that it was folding; and what is appended during
 //! a fold is lost.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{append, check_directory, create_directory, delete, now, read_regular, replace};
+use super::files::{append, check_directory, delete, now, read_regular, replace};
 use super::lock::{self, Mode};
 use super::manifest::milliseconds;
 use super::types::{Cause, EnsureError, Missed, Sharing, StepResult, Totals};
@@ -96,7 +96,6 @@ impl Tally {
 }
 
 impl Statistics {
-    /// Statistics in `directory`, which is made when there is something to write.
     pub(super) fn new(directory: PathBuf, sharing: Sharing) -> Self {
         Self {
             directory,
@@ -139,7 +138,7 @@ impl Statistics {
     /// Begins to count anew. Gives what there was.
     pub(super) fn reset(&self) -> io::Result<Totals> {
         self.write(&mut self.pending());
-        self.check_or_create_directory()?;
+        check_directory(&self.directory)?;
         let interrupt = Interrupt::default();
         let lock = lock::acquire(
             &self.lock(),
@@ -162,7 +161,7 @@ impl Statistics {
 
     /// Adds the log to the totals and changes them, unless somebody is at it.
     fn fold(&self, change: impl FnOnce(&mut Totals)) -> io::Result<()> {
-        self.check_or_create_directory()?;
+        check_directory(&self.directory)?;
         if let Some(_lock) = lock::try_acquire(&self.lock(), Mode::Exclusive, self.sharing)? {
             let mut totals = self.sum();
             change(&mut totals);
@@ -193,21 +192,12 @@ impl Statistics {
                 return;
             }
         }
-        if text.is_empty() || self.check_or_create_directory().is_err() {
+        if text.is_empty() || check_directory(&self.directory).is_err() {
             return;
         }
         let length = append(&self.log(), self.sharing, &text);
         if length.is_ok_and(|length| length > LONG) {
             let _ = self.fold(|_| ());
-        }
-    }
-
-    fn check_or_create_directory(&self) -> io::Result<()> {
-        match check_directory(&self.directory) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                create_directory(&self.directory, self.sharing)
-            }
-            checked => checked,
         }
     }
 

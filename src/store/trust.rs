@@ -19,7 +19,7 @@ const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55
 ";
 
 /// Checks the cache directory and makes what is missing in it, if that can be: where it can't, hits
-/// are served, and who builds is told.
+/// are served, and a build warns.
 pub(super) fn open(layout: &Layout, sharing: Sharing) -> Result<(), OpenError> {
     let root = &layout.root;
     // On a hit everything is there, and these two looks are all it costs.

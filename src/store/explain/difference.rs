@@ -108,7 +108,7 @@ impl Change<'_> {
     }
 }
 
-/// The items that are not among others, as often as they are there. A value is told with the option
+/// The items that are not among others, as often as they are there. A value is named with the option
 /// before it.
 fn without<'a>(items: &'a [String], others: &'a [String]) -> impl Iterator<Item = Cow<'a, str>> {
     let mut others: Vec<_> = others.iter().collect();

@@ -108,22 +108,16 @@ impl Verification<'_> {
         }
     }
 
-    /// That a directory of ours is one.
+    /// Builds go on without the cache where something else is in the place of a directory.
     fn directory(&self, path: &Path) {
-        let Ok(metadata) = fs::symlink_metadata(path) else {
-            return;
-        };
-        if metadata.is_symlink() {
-            let reason = "a symbolic link leads out of the cache";
-            self.report(None, path, reason, || false);
-        } else if !metadata.is_dir() {
+        if fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_dir()) {
             self.report(None, path, "it is in the place of a directory", || {
                 delete(path) && create_directory(path, self.cache.sharing()).is_ok()
             });
         }
     }
 
-    /// That a lock can be one: whoever finds something else in its place builds without the cache.
+    /// The same with a lock.
     fn lock(&self, path: &Path) {
         if fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
             self.report(None, path, "it is in the place of a lock", || delete(path));
