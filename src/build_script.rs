@@ -289,8 +289,7 @@ impl Warnings {
     fn note(&self, event: &Event) {
         let warning = match event {
             Event::Warning(text) => text.clone(),
-            Event::Damaged(damage) => damage.to_string(),
-            Event::Waiting { .. } | Event::WaitingForCache { .. } | Event::Running { .. } => return,
+            Event::Waiting { .. } | Event::WaitingForCache | Event::Running { .. } => return,
         };
         self.list().push(warning);
     }

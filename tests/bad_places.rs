@@ -542,7 +542,7 @@ fn are_complete(cache: &Path) -> bool {
     entries
         .into_iter()
         .flatten()
-        .all(|entry| entry.path().join("manifest.toml").is_file())
+        .all(|entry| entry.path().join("manifest.json").is_file())
 }
 
 #[test]

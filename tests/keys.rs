@@ -475,10 +475,10 @@ fn the_material_lists_everything_and_no_path() {
     let fields = object["material"].as_array().unwrap();
     assert_eq!(fields.len(), material.len());
     let object_path = &scene.compile(&kernel).paths()[0];
-    let manifest = fs::read_to_string(object_path.with_file_name("manifest.toml")).unwrap();
+    let manifest = fs::read_to_string(object_path.with_file_name("manifest.json")).unwrap();
     for (name, value) in &material {
         assert!(
-            manifest.contains(&format!("name = \"{name}\"")),
+            manifest.contains(&format!("\"name\":\"{name}\"")),
             "{name}:\n{manifest}"
         );
         if let Some(digest) = value.strip_prefix("sha256:") {

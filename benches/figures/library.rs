@@ -4,7 +4,7 @@ use npu_build::launcher;
 use npu_build::plan::{Prepared, Session};
 use npu_build::step::run::Runner;
 use npu_build::step::{self, Keyed, Step};
-use npu_build::store::{Ensured, Outcome};
+use npu_build::store::{Outcome, StepResult};
 use npu_build::{Build, Request};
 
 use crate::measure::Times;
@@ -111,7 +111,7 @@ fn expect_hit(build: &Build) {
     assert_eq!(*build.outcome(), Outcome::Hit);
 }
 
-fn ensure(session: &Session, step: &Keyed) -> Ensured {
+fn ensure(session: &Session, step: &Keyed) -> StepResult {
     let runner = Runner::default();
     let ensured = session.store().ensure(step, false, &runner, &warn).unwrap();
     assert_eq!(ensured.outcome, Outcome::Hit);
@@ -140,7 +140,7 @@ impl Plan {
     }
 }
 
-fn launcher(prepared: &Prepared, compile: &Step, compiled: &Ensured) -> Keyed {
+fn launcher(prepared: &Prepared, compile: &Step, compiled: &StepResult) -> Keyed {
     let artifact = &compiled.artifacts[0];
     let kernels = prepared.understood.kernels.iter();
     let kernels = kernels.map(|kernel| launcher::Kernel {

@@ -126,18 +126,14 @@ fn fill(cache: &Path, count: usize) {
     for number in manifests.len()..count {
         let (path, manifest) = &manifests[number % manifests.len()];
         let mut manifest = manifest.clone();
-        manifest.record.kernel = format!("kernel{number}");
+        manifest.head.kernel = format!("kernel{number}");
         let number = Value::Text(number.to_string());
         manifest.record.material.push("number", number);
         manifest.head.key = manifest.record.material.key();
         let place = layout.entry(&manifest.head.key);
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join(MANIFEST), manifest.to_text().unwrap()).unwrap();
-        // As the build of each would have left it.
-        let lock = layout.lock(&manifest.head.key);
-        fs::create_dir_all(lock.parent().unwrap()).unwrap();
-        fs::write(lock, "pid 1\nhost builder\nsince 0\n").unwrap();
-        for artifact in &manifest.head.artifact {
+        for artifact in &manifest.head.artifacts {
             // Other names of a few files, or this would be gigabytes.
             fs::hard_link(path.join(&artifact.name), place.join(&artifact.name))
                 .or_else(|_| {

@@ -79,10 +79,7 @@ fn deliver(
         let outcome = result.as_ref().map(Build::outcome);
         outcome.is_ok_and(|outcome| *outcome != Outcome::Hit)
     };
-    let delivered = results.iter().any(is_built).then(|| {
-        let steps = results.iter().flatten().flat_map(|build| &build.steps);
-        steps.map(|step| step.key).collect()
-    });
+    let is_due = results.iter().any(is_built);
     for (request, result) in requests.iter().zip(results) {
         let observe = |event: crate::store::Event<'_>| terminal.event(&event);
         let result = result.and_then(|build| match &delivery.out_dir {
@@ -108,8 +105,8 @@ fn deliver(
             }
         }
     }
-    if let Some(delivered) = delivered {
-        super::cache::tidy(&session, delivered, terminal);
+    if is_due {
+        super::cache::tidy(&session, terminal);
     }
     worst.map_or(told, |code| Err(Failure::Printed(code)))
 }

@@ -2,7 +2,7 @@
 
 use crate::message::one_line;
 use crate::step::Kind;
-use crate::store::explain::{Difference, Explanation, Nearest, ago};
+use crate::store::{Cause, Difference, Explanation, Nearest, ago};
 use serde::Serialize;
 
 use super::args::{Global, KernelCommand};
@@ -39,7 +39,7 @@ struct Object<'a> {
     key: String,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<&'static str>,
+    cause: Option<Cause>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ struct NearestObject<'a> {
 #[derive(Serialize)]
 struct DifferenceObject<'a> {
     field: &'a str,
-    cause: &'static str,
+    cause: Cause,
     before: Option<&'a str>,
     now: Option<&'a str>,
     text: &'a str,
@@ -71,7 +71,7 @@ impl<'a> Object<'a> {
             target: explanation.target,
             key: explanation.key.to_string(),
             outcome: if miss.is_some() { "miss" } else { "hit" },
-            cause: miss.map(|miss| miss.cause.name()),
+            cause: miss.map(|miss| miss.cause),
             reason: miss.map(|miss| &*miss.reason),
             nearest: explanation.nearest.as_ref().map(NearestObject::of),
         }
@@ -83,7 +83,7 @@ impl<'a> NearestObject<'a> {
         let differences = nearest.differences.iter();
         let differences = differences.map(|difference| DifferenceObject {
             field: &difference.field,
-            cause: difference.cause.name(),
+            cause: difference.cause,
             before: difference.before.as_deref(),
             now: difference.now.as_deref(),
             text: &difference.text,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::launcher::Image;
 use crate::plan::{Build, BuiltKernel};
-use crate::store::{Artifact, Ensured};
+use crate::store::{Artifact, StepResult};
 use npu_runtime::Signature;
 use serde::Serialize;
 
@@ -102,7 +102,7 @@ pub struct Shim<'a> {
 }
 
 impl<'a> Shim<'a> {
-    pub fn new(ensured: &'a Ensured, artifact: File, written: Option<PathBuf>) -> Self {
+    pub fn new(ensured: &'a StepResult, artifact: File, written: Option<PathBuf>) -> Self {
         Self {
             outcome: ensured.outcome.name(),
             reason: reason(ensured),
@@ -124,7 +124,7 @@ impl File {
 }
 
 impl<'a> Step<'a> {
-    fn new(step: &'a Ensured) -> Self {
+    fn new(step: &'a StepResult) -> Self {
         Self {
             step: step.kind.name(),
             target: step.target,
@@ -141,6 +141,6 @@ pub fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn reason(step: &Ensured) -> Option<&str> {
+fn reason(step: &StepResult) -> Option<&str> {
     step.miss.as_ref().map(|miss| &*miss.reason)
 }

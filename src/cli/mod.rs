@@ -24,8 +24,7 @@ use crate::config::{ConfigError, Environment, Settings};
 use crate::interrupt::{self, Interrupt};
 use crate::message::{lines, one_line};
 use crate::plan::{BuildError, Session};
-use crate::store::lock::LockError;
-use crate::store::{CleanError, ClearError};
+use crate::store::CacheError;
 
 use args::{Command, Global};
 pub use terminal::{Terminal, Tone};
@@ -68,38 +67,14 @@ impl From<BuildError> for Failure {
     }
 }
 
-impl From<LockError> for Failure {
-    fn from(error: LockError) -> Self {
+impl From<CacheError> for Failure {
+    fn from(error: CacheError) -> Self {
         Self::Message {
             code: match error {
-                LockError::Interrupted => INTERRUPTED,
-                LockError::Io { .. } => UNWRITABLE,
+                CacheError::Interrupted => INTERRUPTED,
+                CacheError::Lock { .. } | CacheError::Delete { .. } => UNWRITABLE,
             },
             message: error.to_string(),
-        }
-    }
-}
-
-impl From<ClearError> for Failure {
-    fn from(error: ClearError) -> Self {
-        match error {
-            ClearError::Lock(error) => error.into(),
-            ClearError::Delete { .. } => Self::Message {
-                code: UNWRITABLE,
-                message: error.to_string(),
-            },
-        }
-    }
-}
-
-impl From<CleanError> for Failure {
-    fn from(error: CleanError) -> Self {
-        match error {
-            CleanError::Lock(error) => error.into(),
-            CleanError::Write { .. } => Self::Message {
-                code: UNWRITABLE,
-                message: error.to_string(),
-            },
         }
     }
 }

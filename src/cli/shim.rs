@@ -1,7 +1,7 @@
 //! `npu-build shim`: the library through which launchers drive XRT.
 
 use crate::plan::copy_into;
-use crate::store::{Artifact, Ensured};
+use crate::store::{Artifact, StepResult};
 
 use super::args::{Global, ShimCommand};
 use super::json::{File, Shim};
@@ -30,7 +30,7 @@ pub fn run(global: &Global, command: &ShimCommand, terminal: &Terminal) -> Resul
     Ok(())
 }
 
-fn tell(ensured: &Ensured, terminal: &Terminal) {
+fn tell(ensured: &StepResult, terminal: &Terminal) {
     terminal.status(ensured.outcome.name(), Tone::Note, "the XRT shim");
     for directory in ensured.artifacts.iter().filter_map(Artifact::keep) {
         terminal.warning(&format!(

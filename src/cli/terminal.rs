@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use crate::message::{lines, one_line};
 use crate::step::Kind;
 use crate::store::Event;
-use crate::store::lock::Holder;
 use serde::Serialize;
 
 use super::args::{Format, Global};
@@ -123,23 +122,14 @@ impl Terminal {
     /// What happens while something is built.
     pub fn event(&self, event: &Event<'_>) {
         match event {
-            Event::Waiting {
-                subject, holder, ..
-            } => {
-                let holder = named(holder.as_ref());
-                self.status(
-                    "waiting",
-                    Tone::Note,
-                    &format!("for {holder}, which is building {subject}"),
-                );
-            }
-            Event::WaitingForCache { holder } => {
-                let holder = named(holder.as_ref());
-                self.status(
-                    "waiting",
-                    Tone::Note,
-                    &format!("for {holder}, which is clearing the cache"),
-                );
+            Event::Waiting { subject, .. } => self.status(
+                "waiting",
+                Tone::Note,
+                &format!("for another process, which is building {subject}"),
+            ),
+            Event::WaitingForCache => {
+                let doing = "for another process, which is clearing the cache";
+                self.status("waiting", Tone::Note, doing);
             }
             Event::Running {
                 subject,
@@ -162,7 +152,6 @@ impl Terminal {
                 }
                 self.detail("running", &invocation.shell());
             }
-            Event::Damaged(damage) => self.warning(&damage.to_string()),
             Event::Warning(message) => self.warning(message),
         }
     }
@@ -230,8 +219,4 @@ pub fn table<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
         line
     });
     lines.collect()
-}
-
-fn named(holder: Option<&Holder>) -> String {
-    holder.map_or_else(|| "another process".to_owned(), ToString::to_string)
 }

@@ -13,7 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::kernel::Target;
 use crate::launcher::{self, Image};
 use crate::step::launcher::SOURCE;
-use crate::store::{Artifact, Ensured, Outcome};
+use crate::store::{Artifact, Outcome, StepResult};
 
 /// A kernel file that was built or found.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Build {
     /// The kernels in it.
     pub kernels: Vec<BuiltKernel>,
     /// The steps that were ensured, in order.
-    pub steps: Vec<Ensured>,
+    pub steps: Vec<StepResult>,
     /// Whether what lies between the MLIR and the artifacts was asked for.
     pub keeps_intermediates: bool,
     /// How long all of it took.
@@ -64,7 +64,7 @@ impl Build {
     /// How the build as a whole was come by: a hit if every step was one.
     #[must_use]
     pub fn outcome(&self) -> &Outcome {
-        let is_worse = |step: &&Ensured| step.outcome != Outcome::Hit;
+        let is_worse = |step: &&StepResult| step.outcome != Outcome::Hit;
         let telling = self.steps.iter().find(is_worse);
         telling.map_or(&Outcome::Hit, |step| &step.outcome)
     }

@@ -6,7 +6,7 @@ use super::{BuiltKernel, KernelError, Prepared, Request};
 use crate::launcher::{self, Image, artifact_file_name};
 use crate::step::cpu::{self, OBJECT};
 use crate::step::{Keyed, Origin};
-use crate::store::Ensured;
+use crate::store::StepResult;
 use crate::toolchain::Llvm;
 
 /// The step, and the tools that it uses.
@@ -48,12 +48,12 @@ pub(super) fn route(
 
 impl Route {
     /// The step that comes after those that are done; `None` after the only one.
-    pub(super) fn next(&self, done: &[Ensured]) -> Option<Arc<Keyed>> {
+    pub(super) fn next(&self, done: &[StepResult]) -> Option<Arc<Keyed>> {
         done.is_empty().then(|| Arc::clone(&self.compile))
     }
 
     /// The kernels that the step has made.
-    pub(super) fn kernels(&self, prepared: &Prepared, done: &[Ensured]) -> Vec<BuiltKernel> {
+    pub(super) fn kernels(&self, prepared: &Prepared, done: &[StepResult]) -> Vec<BuiltKernel> {
         let Some(compiled) = done.last() else {
             return Vec::new();
         };

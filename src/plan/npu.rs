@@ -18,7 +18,7 @@ use crate::launcher::{Artifact as LauncherArtifact, Compiled, Image, artifact_fi
 use crate::step::execute::ExecuteError;
 use crate::step::npu::{self, AIR, Lowering, PackKernel, Packing, SOURCE, TargetOptions};
 use crate::step::{Input, Keyed, Origin, Step};
-use crate::store::{Artifact, EnsureError, Ensured, Event, Observer};
+use crate::store::{Artifact, EnsureError, Event, Observer, StepResult};
 use crate::toolchain::{AieTools, Format, Packer};
 use npu_formats::Arch;
 use npu_formats::container::Elf64;
@@ -183,7 +183,7 @@ impl Route {
     }
 
     /// The step that comes after those that are done; `None` after the last.
-    pub(super) fn next(&self, done: &[Ensured]) -> Result<Option<Arc<Keyed>>, BuildError> {
+    pub(super) fn next(&self, done: &[StepResult]) -> Result<Option<Arc<Keyed>>, BuildError> {
         let is_lowered = self.module.level == Level::Linalg;
         let step = match (done, is_lowered) {
             ([], true) => self.lower.get_or_plan([].into_iter(), || self.lower_step()),
@@ -204,7 +204,7 @@ impl Route {
     }
 
     /// The kernels that the steps have made, all of which are done.
-    pub(super) fn kernels(&self, done: &[Ensured], observe: Observer<'_>) -> Vec<BuiltKernel> {
+    pub(super) fn kernels(&self, done: &[StepResult], observe: Observer<'_>) -> Vec<BuiltKernel> {
         let Some(last) = done.last() else {
             return Vec::new();
         };
@@ -236,7 +236,7 @@ impl Route {
 
     /// Refuses what was compiled and can't be launched with all its buffers. The compile step is the
     /// same for all runtimes, so that it is no part of that.
-    fn check_buffers(&self, compiled: &Ensured) -> Result<(), BuildError> {
+    fn check_buffers(&self, compiled: &StepResult) -> Result<(), BuildError> {
         let read = |index: usize| {
             let path = compiled
                 .artifacts
@@ -271,7 +271,7 @@ impl Route {
         Ok(())
     }
 
-    fn pack_of(&self, compiled: &Ensured) -> Result<Arc<Keyed>, KernelError> {
+    fn pack_of(&self, compiled: &StepResult) -> Result<Arc<Keyed>, KernelError> {
         let digests = compiled.artifacts.iter().map(|artifact| artifact.digest);
         self.pack.get_or_plan(digests, || {
             let named = |index: usize| compiled.artifacts.get(index);
@@ -314,7 +314,7 @@ impl Route {
 
     /// What is to be known of an hsaco with a full ELF; there is nothing to be said of other ones that
     /// was not refused.
-    fn warnings(&self, hsaco: Option<&Ensured>) -> Vec<String> {
+    fn warnings(&self, hsaco: Option<&StepResult>) -> Vec<String> {
         let artifact = hsaco.and_then(|packed| packed.artifacts.first());
         let artifact = artifact.filter(|_| self.format == Format::Elf);
         let bytes = artifact.and_then(|artifact| fs::read(&artifact.path).ok());
@@ -343,7 +343,7 @@ impl Route {
         &self,
         kernel: &Kernel,
         files: &npu::Files,
-        packed: &Ensured,
+        packed: &StepResult,
     ) -> Option<BuiltKernel> {
         let artifact = packed.artifacts.first()?;
         let hsaco = self.named(artifact, "hsaco");
@@ -363,7 +363,7 @@ impl Route {
         &self,
         kernel: &Kernel,
         files: &npu::Files,
-        compiled: &Ensured,
+        compiled: &StepResult,
     ) -> Option<BuiltKernel> {
         let configuration = compiled.artifacts.get(files.configuration)?;
         let insts = files.insts.and_then(|index| compiled.artifacts.get(index));
@@ -407,7 +407,7 @@ impl Route {
 }
 
 /// The AIR that the lowering step has made, as the next one's source.
-fn air(lowered: &Ensured) -> Result<Input, KernelError> {
+fn air(lowered: &StepResult) -> Result<Input, KernelError> {
     let mut artifacts = lowered.artifacts.iter();
     let air = artifacts.find(|file| file.name == AIR);
     let air = air.ok_or(KernelError::NoKernel)?;

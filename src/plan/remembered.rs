@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{BuildError, BuiltKernel, Prepared, Request, cpu, npu};
 use crate::digest::Digest;
 use crate::step::{Keyed, Step};
-use crate::store::{Ensured, Observer};
+use crate::store::{Observer, StepResult};
 
 /// The plan of a kernel with a larger source is not kept.
 pub(super) const MAX_SOURCE: usize = 1 << 20;
@@ -33,7 +33,7 @@ pub(super) enum Route {
 impl Plan {
     /// The step that comes after those that are done; `None` after the last. The launcher, which
     /// variants share, is not among them.
-    pub(super) fn next(&self, done: &[Ensured]) -> Result<Option<Arc<Keyed>>, BuildError> {
+    pub(super) fn next(&self, done: &[StepResult]) -> Result<Option<Arc<Keyed>>, BuildError> {
         match &self.route {
             Route::Cpu(cpu) => Ok(cpu.next(done)),
             Route::Npu(npu) => npu.next(done),
@@ -41,7 +41,7 @@ impl Plan {
     }
 
     /// The kernels that its steps have made.
-    pub(super) fn kernels(&self, done: &[Ensured], observe: Observer<'_>) -> Vec<BuiltKernel> {
+    pub(super) fn kernels(&self, done: &[StepResult], observe: Observer<'_>) -> Vec<BuiltKernel> {
         match &self.route {
             Route::Cpu(cpu) => cpu.kernels(&self.prepared, done),
             Route::Npu(npu) => npu.kernels(done, observe),

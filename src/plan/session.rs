@@ -12,7 +12,7 @@ use crate::step::execute::ExecuteError;
 use crate::step::run::Runner;
 use crate::step::{self, Keyed};
 use crate::store::layout::Layout;
-use crate::store::{EnsureError, Ensured, Event, Observer, OpenError, Store};
+use crate::store::{EnsureError, Event, Observer, OpenError, StepResult, Store};
 use crate::toolchain::{AieTools, Candidate, Llvm, Memo, Probe, XrtSdk};
 
 /// What several builds share.
@@ -37,17 +37,17 @@ impl Session {
     ) -> Result<Self, BuildError> {
         let store = match &settings.cache {
             CachePlace::Disabled => Store::disabled(),
-            CachePlace::Directory(root) => match Store::open(root, settings.sharing, observe) {
+            CachePlace::Directory(root) => match Store::open(root, settings.sharing) {
                 // Nobody chose the place: a home that is closed to us is as good as none.
                 Err(error @ OpenError::Io { .. }) if settings.cache_is_default => {
-                    temporary_store(&error.to_string(), observe)?
+                    not_kept(&error.to_string(), observe)
                 }
                 opened => opened?,
             },
-            CachePlace::Unknown => temporary_store(
+            CachePlace::Unknown => not_kept(
                 "neither NPU_BUILD_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
                 observe,
-            )?,
+            ),
         };
         let store = store.with_layers(&settings.cache_layers, observe)?;
         let tools = store.layout().and_then(Layout::trusted_tools);
@@ -108,7 +108,7 @@ impl Session {
     ///
     /// # Errors
     /// When there is no XRT with development files, no compiler, or it fails.
-    pub fn shim(&self, refresh: bool, observe: Observer<'_>) -> Result<Ensured, BuildError> {
+    pub fn shim(&self, refresh: bool, observe: Observer<'_>) -> Result<StepResult, BuildError> {
         let sdk = {
             let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
             let found = XrtSdk::discover(&self.settings.xrt, &mut memo, &self.probe());
@@ -140,13 +140,10 @@ impl Session {
     }
 }
 
-/// A cache for this run only, and why.
-fn temporary_store(reason: &str, observe: Observer<'_>) -> Result<Store, BuildError> {
+/// No cache, and why.
+fn not_kept(reason: &str, observe: Observer<'_>) -> Store {
     observe(Event::Warning(format!(
         "{reason}: what is built now is not kept for the next run"
     )));
-    Store::temporary().map_err(|source| BuildError::Write {
-        path: std::env::temp_dir(),
-        source,
-    })
+    Store::disabled()
 }

@@ -15,8 +15,7 @@ use crate::launcher;
 use crate::parallel;
 use crate::step::execute::ExecuteError;
 use crate::step::{self, Keyed};
-use crate::store::explain::Explanation;
-use crate::store::{Artifact, EnsureError, Ensured, Event, Observer, Store};
+use crate::store::{Artifact, EnsureError, Event, Explanation, Observer, StepResult, Store};
 use crate::toolchain::Format;
 
 /// What came of walking through the steps of a kernel.
@@ -24,7 +23,7 @@ struct Walked {
     /// The first target's.
     plan: Arc<Plan>,
     kernels: Vec<BuiltKernel>,
-    steps: Vec<Ensured>,
+    steps: Vec<StepResult>,
 }
 
 /// As often a build begins where others delete, before it goes where nobody does.
@@ -137,15 +136,15 @@ impl Session {
         &self,
         request: &Request,
         observe: Observer<'_>,
-        mut outputs: impl FnMut(&Keyed) -> Result<Option<Ensured>, BuildError>,
+        mut outputs: impl FnMut(&Keyed) -> Result<Option<StepResult>, BuildError>,
     ) -> Result<Walked, BuildError> {
         let mut kernels = Vec::new();
         let mut first = None;
-        let mut steps: Vec<Ensured> = Vec::new();
+        let mut steps: Vec<StepResult> = Vec::new();
         let mut is_whole = true;
         for variant in variants(request)? {
             let plan = self.plan(&variant, observe)?;
-            let mut done: Vec<Ensured> = Vec::new();
+            let mut done: Vec<StepResult> = Vec::new();
             while let Some(step) = plan.next(&done)? {
                 // Several targets and runtimes may go the same way up to somewhere.
                 let known = steps.iter().find(|known| known.key == *step.key());
@@ -206,7 +205,7 @@ impl Session {
         let mut explanations: Vec<Explanation> = Vec::new();
         self.walk(request, observe, |step| {
             let explanation = self.store.explain(step);
-            let outputs = explanation.ensured();
+            let outputs = explanation.hit.clone();
             explanations.push(explanation);
             Ok(outputs)
         })?;

@@ -11,16 +11,26 @@ use crate::digest::Digest;
 pub const SCHEMA: u32 = 1;
 
 /// The manifest's name in an entry.
-pub const MANIFEST: &str = "manifest.toml";
-
-/// How the name of a directory begins that was an entry and is being deleted.
-pub(super) const DOOMED: &str = ".gone-";
+pub const MANIFEST: &str = "manifest.json";
 
 /// The paths of one cache directory.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    root: PathBuf,
-    version: PathBuf,
+    pub(super) root: PathBuf,
+    /// Everything of this schema version.
+    pub(super) version: PathBuf,
+    pub(super) entries: PathBuf,
+    pub(super) locks: PathBuf,
+    /// Entries that did not verify, each with a file that says why.
+    pub(super) quarantine: PathBuf,
+    /// The logs of failed steps.
+    pub(super) failures: PathBuf,
+    pub(super) tools: PathBuf,
+    pub(super) statistics: PathBuf,
+    /// Which entries each kernel has had.
+    pub(super) kernels: PathBuf,
+    /// Staging directories of builds that are under way.
+    pub(super) work: PathBuf,
 }
 
 impl Layout {
@@ -28,166 +38,109 @@ impl Layout {
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
         let version = root.join(format!("v{SCHEMA}"));
-        Self { root, version }
+        Self {
+            entries: version.join("entries"),
+            locks: version.join("locks"),
+            quarantine: version.join("quarantine"),
+            failures: version.join("failures"),
+            tools: version.join("tools"),
+            statistics: version.join("statistics"),
+            kernels: version.join("kernels"),
+            work: version.join("work"),
+            version,
+            root,
+        }
     }
 
-    /// The cache directory itself.
+    /// The directory of all entries, in 256 shards.
     #[must_use]
-    pub fn root(&self) -> &Path {
-        &self.root
+    pub fn entries(&self) -> PathBuf {
+        self.entries.clone()
     }
 
-    /// What tells backup programs to leave the directory out.
+    /// The directory of one entry.
     #[must_use]
-    pub fn tag(&self) -> PathBuf {
+    pub fn entry(&self, key: &Digest) -> PathBuf {
+        self.version.join(Self::entry_rel_path(key))
+    }
+
+    /// An entry's path, relative to [`Layout::version`].
+    pub(super) fn entry_rel_path(key: &Digest) -> PathBuf {
+        sharded("entries", &key.to_string())
+    }
+
+    pub(super) fn manifest(&self, key: &Digest) -> PathBuf {
+        self.entry(key).join(MANIFEST)
+    }
+
+    pub(super) fn shard(&self, key: &Digest) -> PathBuf {
+        self.entries.join(&key.to_string()[..2])
+    }
+
+    /// Where an entry is while it is deleted.
+    pub(super) fn tombstone(&self, key: &Digest) -> PathBuf {
+        self.work.join(format!("gone-{key}"))
+    }
+
+    /// Tells backup programs to leave the directory out.
+    pub(super) fn tag(&self) -> PathBuf {
         self.root.join("CACHEDIR.TAG")
     }
 
-    /// Everything of this schema version.
-    #[must_use]
-    pub fn version(&self) -> &Path {
-        &self.version
-    }
-
     /// Every directory of this schema version, the ones above others first.
-    #[must_use]
-    pub fn directories(&self) -> [PathBuf; 9] {
+    pub(super) fn directories(&self) -> [&Path; 9] {
         [
-            self.version.clone(),
-            self.entries(),
-            self.locks(),
-            self.quarantine(),
-            self.failures(),
-            self.tools(),
-            self.statistics(),
-            self.kernels(),
+            &self.version,
+            &self.entries,
+            &self.locks,
+            &self.quarantine,
+            &self.failures,
+            &self.tools,
+            &self.statistics,
+            &self.kernels,
             // Last: where it is, everything is.
-            self.work(),
+            &self.work,
         ]
     }
 
     /// The lock that everything but a hit holds shared, and clearing holds exclusively.
-    #[must_use]
-    pub fn root_lock(&self) -> PathBuf {
+    pub(super) fn root_lock(&self) -> PathBuf {
         self.version.join("lock")
     }
 
-    /// All entries, in 256 shards.
-    #[must_use]
-    pub fn entries(&self) -> PathBuf {
-        self.version.join("entries")
-    }
-
-    /// The directory that holds the entries whose keys begin as `key` does.
-    #[must_use]
-    pub fn shard(&self, key: &Digest) -> PathBuf {
-        let mut path = self.entries();
-        path.push(&key.to_string()[..2]);
-        path
-    }
-
-    /// One entry.
-    #[must_use]
-    pub fn entry(&self, key: &Digest) -> PathBuf {
-        self.version.join(Self::way(key))
-    }
-
-    /// Where an entry is while it is deleted: beside its place, under a name that no entry has.
-    #[must_use]
-    pub fn doomed(&self, key: &Digest) -> PathBuf {
-        let name = format!("{DOOMED}{}", &key.to_string()[2..]);
-        self.entry(key).with_file_name(name)
-    }
-
-    /// The way to an entry from [`Layout::version`].
-    #[must_use]
-    pub fn way(key: &Digest) -> PathBuf {
-        let hex = key.to_string();
-        let mut path = PathBuf::with_capacity(80);
-        path.push("entries");
-        path.push(&hex[..2]);
-        path.push(&hex[2..]);
-        path
-    }
-
-    /// The directory of the per-key locks.
-    #[must_use]
-    pub fn locks(&self) -> PathBuf {
-        self.version.join("locks")
-    }
-
-    /// The lock of one key, in a directory of 256.
-    #[must_use]
-    pub fn lock(&self, key: &Digest) -> PathBuf {
-        let hex = key.to_string();
-        let mut path = self.locks();
-        path.push(&hex[..2]);
-        path.push(&hex[2..]);
-        path
-    }
-
-    /// Work directories of builds that are under way.
-    #[must_use]
-    pub fn work(&self) -> PathBuf {
-        self.version.join("work")
-    }
-
-    /// Entries that did not verify, each with a file that says why.
-    #[must_use]
-    pub fn quarantine(&self) -> PathBuf {
-        self.version.join("quarantine")
-    }
-
-    /// Full logs of failed steps.
-    #[must_use]
-    pub fn failures(&self) -> PathBuf {
-        self.version.join("failures")
+    /// The lock of a key and of those few that begin as it does: lock files can't be deleted while
+    /// anybody builds, so there is a bounded number of them.
+    pub(super) fn lock(&self, key: &Digest) -> PathBuf {
+        self.locks.join(&key.to_string()[..3])
     }
 
     /// The full log of a step's last failure.
-    #[must_use]
-    pub fn failure(&self, key: &Digest) -> PathBuf {
-        self.failures().join(format!("{}.log", key.short()))
-    }
-
-    /// Counts of hits and misses.
-    #[must_use]
-    pub fn statistics(&self) -> PathBuf {
-        self.version.join("statistics")
-    }
-
-    /// Which entries each kernel has had.
-    #[must_use]
-    pub fn kernels(&self) -> PathBuf {
-        self.version.join("kernels")
+    pub(super) fn failure(&self, key: &Digest) -> PathBuf {
+        self.failures.join(format!("{}.log", key.short()))
     }
 
     /// Which entries the kernel of that name and target has had.
-    #[must_use]
-    pub fn kernel(&self, subject: &str, target: &str) -> PathBuf {
+    pub(super) fn kernel(&self, subject: &str, target: &str) -> PathBuf {
         let name = Digest::of(format!("{target}\0{subject}")).short();
-        let mut path = self.kernels();
-        path.push(&name[..2]);
-        path.push(&name[2..]);
-        path
+        self.version.join(sharded("kernels", &name))
     }
 
-    /// When the cache was last cleaned up, as the file's modification time; locked meanwhile.
-    #[must_use]
-    pub fn cleaned(&self) -> PathBuf {
+    /// When garbage was last collected, as the file's modification time; locked meanwhile.
+    pub(super) fn cleaned(&self) -> PathBuf {
         self.version.join("cleaned")
     }
 
-    /// What tools were found and how they were fingerprinted.
-    #[must_use]
-    pub fn tools(&self) -> PathBuf {
-        self.version.join("tools")
-    }
-
-    /// The same, unless a symbolic link in its place leads out of the cache.
+    /// The directory of the toolchain memo, unless a symbolic link leads out of the cache.
     #[must_use]
     pub fn trusted_tools(&self) -> Option<PathBuf> {
-        let tools = self.tools();
-        (!super::open::is_link(&tools)).then_some(tools)
+        (!self.tools.is_symlink()).then(|| self.tools.clone())
     }
+}
+
+/// `name` in a directory of 256.
+fn sharded(directory: &str, name: &str) -> PathBuf {
+    // An entry's path goes into a system call on every hit: room for all of it.
+    let mut path = PathBuf::with_capacity(80);
+    path.extend([directory, &name[..2], &name[2..]]);
+    path
 }

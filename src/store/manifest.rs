@@ -1,49 +1,56 @@
-//! `manifest.toml`: what an entry is and what is in it. Written last, so an entry without one is none.
+//! The manifest: what an entry is and what is in it. Written last, so an entry without one is none.
 //!
-//! The file has three parts in a fixed order: the head (key and artifacts: all that a hit needs),
-//! the record (tools, durations, key material, log: for people and for `explain`), and a checksum
-//! line over everything above it, so that any damage to the file is seen.
+//! The file has three lines, each a JSON value: the head, which is all that a hit or a list needs;
+//! the record, for people and for explanations; and the SHA-256 of the two lines above, so that any
+//! damage to the file is noticed. JSON has no raw newlines, so nothing else ends a line.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::explain::Lines;
+use super::fault::Fault;
 use super::layout::SCHEMA;
+use super::lines::Lines;
 use crate::digest::{Checksum, Digest};
 use crate::step::Step;
 use crate::step::execute::Produced;
 use crate::step::material::Material;
 use crate::toolchain::Identity;
 
-/// Where the record starts.
-const RECORD: &str = "\n[record]\n";
-/// How the last line starts.
-const CHECKSUM: &str = "\n# sha256 of all above: ";
+/// Manifests are a few kilobytes; a larger file is not one of ours.
+pub(super) const MANIFEST_LIMIT: u64 = 4 << 20;
 
 /// An entry's manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Manifest {
-    /// What a hit needs.
+    /// What the entry is.
     #[serde(flatten)]
     pub head: Head,
-    /// What people need.
+    /// How it was made.
     pub record: Record,
 }
 
-/// The part of a manifest that a hit reads.
+/// The part of a manifest that a hit and a list read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The schema version.
     pub schema: u32,
     /// The step's key, which names the entry.
     pub key: Digest,
+    /// The kind of step.
+    pub step: String,
+    /// The kernel.
+    pub kernel: String,
+    /// The target.
+    pub target: String,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
     /// How long the step took, in milliseconds.
-    #[serde(default)]
     pub took: u64,
     /// The entry's files, in the step's order.
-    pub artifact: Vec<ArtifactRecord>,
+    pub artifacts: Vec<ArtifactRecord>,
 }
 
 /// One file of an entry.
@@ -59,104 +66,51 @@ pub struct ArtifactRecord {
     pub blake3: Checksum,
 }
 
-/// How an entry came to be.
+/// How an entry was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The kind of step.
-    pub step: String,
-    /// The kernel.
-    pub kernel: String,
-    /// The target.
-    pub target: String,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
     /// How long each command took, in milliseconds.
     pub milliseconds: BTreeMap<String, u64>,
-    /// What the commands printed.
-    pub log: String,
     /// The programs that made it.
-    #[serde(default)]
-    pub tool: BTreeMap<String, Identity>,
-    /// The lines of what the user wrote, to tell which of them changed.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, Identity>,
+    /// The lines of what the user wrote, to name the first that changed.
     pub lines: BTreeMap<String, Lines>,
     /// Everything the key was computed from.
     pub material: Material,
-}
-
-/// What a list shows of an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// What a hit needs.
-    pub head: Head,
-    /// The kind of step.
-    pub step: String,
-    /// The kernel.
-    pub kernel: String,
-    /// The target.
-    pub target: String,
-    /// When it was made, in seconds since 1970.
-    pub created: u64,
-}
-
-/// The first fields of a record, before those that may be long.
-#[derive(Deserialize)]
-struct Brief {
-    step: String,
-    kernel: String,
-    target: String,
-    created: u64,
-}
-
-/// Why a manifest can't be believed.
-#[derive(Debug, thiserror::Error)]
-pub enum ManifestError {
-    /// The checksum line is missing or does not fit.
-    #[error("the manifest is damaged: its checksum does not fit")]
-    Checksum,
-    /// It is not what this version writes.
-    #[error("the manifest is damaged: {0}")]
-    Syntax(String),
-    /// It belongs to another schema version.
-    #[error("the manifest has schema version {0}, not {SCHEMA}")]
-    Schema(u32),
+    /// What the commands printed.
+    pub log: String,
 }
 
 impl Manifest {
     /// The manifest of what `step` has just produced.
-    #[must_use]
-    pub fn new(key: Digest, step: &Step, produced: &Produced, created: Duration) -> Self {
-        let artifact = produced.outputs.iter().map(|file| ArtifactRecord {
+    pub(super) fn new(key: Digest, step: &Step, produced: &Produced, created: u64) -> Self {
+        let artifacts = produced.outputs.iter().map(|file| ArtifactRecord {
             name: file.name.to_string(),
             size: file.size,
             sha256: file.digest,
             blake3: file.checksum,
         });
-        let milliseconds = produced.durations.iter().map(|(name, duration)| {
-            let whole = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-            ((*name).to_owned(), whole)
-        });
-        let tool = step
-            .tools()
-            .into_iter()
-            .map(|tool| (tool.name.to_owned(), tool.identity.clone()));
+        let durations = produced.durations.iter();
+        let durations = durations.map(|(name, time)| ((*name).to_owned(), milliseconds(*time)));
+        let tools = step.tools().into_iter();
+        let tools = tools.map(|tool| (tool.name.to_owned(), tool.identity.clone()));
         Self {
             head: Head {
                 schema: SCHEMA,
                 key,
-                took: u64::try_from(produced.took().as_millis()).unwrap_or(u64::MAX),
-                artifact: artifact.collect(),
-            },
-            record: Record {
                 step: step.kind.name().to_owned(),
                 kernel: step.subject.clone(),
                 target: step.target.to_owned(),
-                created: created.as_secs(),
-                milliseconds: milliseconds.collect(),
-                log: produced.log.clone(),
-                tool: tool.collect(),
+                created,
+                took: milliseconds(produced.took()),
+                artifacts: artifacts.collect(),
+            },
+            record: Record {
+                milliseconds: durations.collect(),
+                tools: tools.collect(),
                 lines: Lines::of_step(step),
                 material: step.material(),
+                log: produced.log.clone(),
             },
         }
     }
@@ -164,101 +118,82 @@ impl Manifest {
     /// The file's text.
     ///
     /// # Errors
-    /// When TOML can't express a value.
-    pub fn to_text(&self) -> Result<String, String> {
-        let head = toml::to_string(&self.head).map_err(|error| error.to_string())?;
-        let mut text = format!("# Written by npu-build; see cache-layout.md.\n{head}");
-        text.push_str(RECORD);
-        let record = toml::to_string(&RecordTable {
-            record: &self.record,
-        })
-        .map_err(|error| error.to_string())?;
-        text.push_str(record.strip_prefix("[record]\n").unwrap_or(&record));
-        let checksum = Digest::of(&text);
-        text.push_str(CHECKSUM);
-        text.push_str(&checksum.to_string());
-        text.push('\n');
-        Ok(text)
+    /// None that is known: there is nothing in it that JSON can't express.
+    pub fn to_text(&self) -> Result<String, serde_json::Error> {
+        let head = serde_json::to_string(&self.head)?;
+        let record = serde_json::to_string(&self.record)?;
+        let above = format!("{head}\n{record}\n");
+        let checksum = serde_json::to_string(&Digest::of(&above))?;
+        Ok(format!("{above}{checksum}\n"))
     }
 
     /// Reads a whole manifest.
     ///
     /// # Errors
-    /// See [`ManifestError`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
-        let text = checked(bytes)?;
-        let manifest: Self = from_toml(text)?;
-        manifest.head.check_schema()?;
-        Ok(manifest)
-    }
-}
-
-impl Summary {
-    /// Reads the beginning of a manifest: much less than all of it.
-    ///
-    /// # Errors
-    /// See [`ManifestError`]; the checksum covers the whole file.
-    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
-        let text = checked(bytes)?;
-        let (head, record) = text.split_once(RECORD).unwrap_or((text, ""));
-        // A name that held this would keep the entry from lists, and from nothing else.
-        let brief = record.find("\nlog = ").map_or(record, |at| &record[..at]);
-        let (head, brief): (Head, Brief) = (from_toml(head)?, from_toml(brief)?);
-        head.check_schema()?;
+    /// When it is damaged, or of another schema version.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
+        let [head, record] = lines(bytes)?;
         Ok(Self {
-            head,
-            step: brief.step,
-            kernel: brief.kernel,
-            target: brief.target,
-            created: brief.created,
+            head: Head::from_line(head)?,
+            record: parsed(record)?,
         })
     }
 }
 
 impl Head {
-    /// Reads the part that a hit needs.
-    ///
-    /// # Errors
-    /// See [`ManifestError`]; the checksum covers the whole file.
-    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestError> {
-        let text = checked(bytes)?;
-        let head: Self = from_toml(text.find(RECORD).map_or(text, |at| &text[..at]))?;
-        head.check_schema()?;
-        Ok(head)
+    /// Reads the part that a hit needs; the checksum covers the whole file.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Fault> {
+        let [head, _] = lines(bytes)?;
+        Self::from_line(head)
     }
 
-    fn check_schema(&self) -> Result<(), ManifestError> {
-        if self.schema == SCHEMA {
-            Ok(())
-        } else {
-            Err(ManifestError::Schema(self.schema))
+    fn from_line(line: &[u8]) -> Result<Self, Fault> {
+        let head: Self = parsed(line)?;
+        match head.schema {
+            SCHEMA => Ok(head),
+            other => Err(Fault::new(format!(
+                "the manifest has schema version {other}, not {SCHEMA}"
+            ))),
         }
     }
-}
 
-/// Gives the record its table header when it is serialised on its own.
-#[derive(Serialize)]
-struct RecordTable<'a> {
-    record: &'a Record,
-}
-
-fn from_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, ManifestError> {
-    toml::from_str(text).map_err(|error| ManifestError::Syntax(error.message().to_owned()))
-}
-
-/// The text above the checksum line, if the checksum fits.
-fn checked(bytes: &[u8]) -> Result<&str, ManifestError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::Checksum)?;
-    let (above, checksum) = text.rsplit_once(CHECKSUM).ok_or(ManifestError::Checksum)?;
-    let promised: Digest = checksum
-        .strip_suffix('\n')
-        .and_then(|hex| hex.parse().ok())
-        .ok_or(ManifestError::Checksum)?;
-    if Digest::of(above) == promised {
-        Ok(above)
-    } else {
-        Err(ManifestError::Checksum)
+    /// Bytes of all artifacts.
+    pub(super) fn size(&self) -> u64 {
+        let sizes = self.artifacts.iter().map(|artifact| artifact.size);
+        sizes.fold(0, u64::saturating_add)
     }
+}
+
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn parsed<T: DeserializeOwned>(line: &[u8]) -> Result<T, Fault> {
+    let damaged = |error| Fault::new(format!("the manifest is damaged: {error}"));
+    serde_json::from_slice(line).map_err(damaged)
+}
+
+/// The lines of the head and the record, if the checksum below them fits.
+fn lines(bytes: &[u8]) -> Result<[&[u8]; 2], Fault> {
+    let damaged = || Fault::new("the manifest is damaged: its checksum does not fit");
+    let [head, record, checksum, b""] = split(bytes).ok_or_else(damaged)? else {
+        return Err(damaged());
+    };
+    let above = bytes
+        .get(..head.len() + record.len() + 2)
+        .ok_or_else(damaged)?;
+    let promised = serde_json::from_slice::<Digest>(checksum).map_err(|_| damaged())?;
+    if Digest::of(above) == promised {
+        Ok([head, record])
+    } else {
+        Err(damaged())
+    }
+}
+
+fn split(bytes: &[u8]) -> Option<[&[u8]; 4]> {
+    let mut lines = bytes.splitn(4, |byte| *byte == b'\n');
+    let mut next = || lines.next();
+    Some([next()?, next()?, next()?, next()?])
 }
 
 #[cfg(test)]

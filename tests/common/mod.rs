@@ -352,18 +352,18 @@ impl Scene {
 
     /// What is left in the directory of running builds, and of entries that were being deleted.
     pub fn leftovers(&self) -> Vec<PathBuf> {
-        let in_directory = |directory: PathBuf| {
-            let found = fs::read_dir(directory).into_iter().flatten().flatten();
-            found.map(|entry| entry.path())
-        };
-        let shards = in_directory(self.cache.join("v1/entries"));
-        let is_doomed = |path: &PathBuf| {
-            let name = path.file_name().unwrap().as_encoded_bytes();
-            name.starts_with(b".gone-")
-        };
-        let doomed = shards.flat_map(in_directory).filter(is_doomed);
-        let work = in_directory(self.cache.join("v1/work"));
-        work.chain(doomed).collect()
+        let found = fs::read_dir(self.cache.join("v1/work")).into_iter();
+        found
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect()
+    }
+
+    /// The lock of a kernel's object.
+    pub fn lock(&self, kernel: &str) -> PathBuf {
+        let key = self.run(&["key", kernel, "--target", "cpu"]).stdout();
+        self.cache.join("v1/locks").join(&key[..3])
     }
 }
 

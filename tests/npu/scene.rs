@@ -189,10 +189,9 @@ impl Scene {
         let mut found = Vec::new();
         for path in self.manifests() {
             let manifest = fs::read_to_string(&path).unwrap();
-            let step = manifest
-                .lines()
-                .find_map(|line| line.strip_prefix("step = "));
-            if steps.contains(&step.unwrap_or_default().trim_matches('"')) {
+            let head = manifest.lines().next().unwrap();
+            let head: serde_json::Value = serde_json::from_str(head).unwrap();
+            if steps.contains(&head["step"].as_str().unwrap()) {
                 found.push(path.parent().unwrap().to_owned());
             }
         }
@@ -204,7 +203,7 @@ impl Scene {
         let mut paths: Vec<_> = entries
             .into_iter()
             .flatten()
-            .filter(|entry| entry.file_name() == "manifest.toml")
+            .filter(|entry| entry.file_name() == "manifest.json")
             .map(walkdir::DirEntry::into_path)
             .collect();
         paths.sort();

@@ -83,7 +83,10 @@ fn cargo_is_told_every_input_and_no_path_that_is_not_there() {
         "{lines:?}"
     );
 
-    package.write("npu-build.toml", "[build]\noptions = { march = \"baseline\" }\n");
+    package.write(
+        "npu-build.toml",
+        "[build]\noptions = { march = \"baseline\" }\n",
+    );
     fs::remove_file(package.path().join("build.rs")).unwrap();
     package.write(
         "build.rs",
@@ -121,7 +124,10 @@ fn an_edited_input_rebuilds_and_an_edited_readme_does_not() {
     assert!(edited.script_ran(&package));
     assert_eq!(edited.result(&package), "[21, 22, 23]\n");
 
-    package.write("npu-build.toml", "[build]\noptions = { march = \"native\" }\n");
+    package.write(
+        "npu-build.toml",
+        "[build]\noptions = { march = \"native\" }\n",
+    );
     let configured = package.build();
     assert!(configured.script_ran(&package));
     assert_eq!(configured.result(&package), "[21, 22, 23]\n");

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::message::one_line;
-use crate::store::explain::ago;
-use crate::store::stats::Collected;
+use crate::store::Totals;
+use crate::store::ago;
 use crate::store::{Listed, Store};
 use serde::Serialize;
 
@@ -27,10 +27,10 @@ pub fn list(store: &Store, command: &ListCommand, terminal: &Terminal) -> Result
     let mut entries: Vec<_> = entries.collect();
     match sort {
         Sort::Size => entries.sort_by_key(|entry| Reverse(entry.bytes)),
-        Sort::Hits => entries.sort_by_cached_key(|entry| Reverse(statistics.hits(&entry.key))),
-        Sort::Age => entries.sort_by_key(|entry| Reverse(entry.created)),
+        Sort::Hits => entries.sort_by_cached_key(|entry| Reverse(statistics.hits(&entry.head.key))),
+        Sort::Age => entries.sort_by_key(|entry| Reverse(entry.head.created)),
         Sort::Used => entries.sort_by_key(|entry| Reverse(entry.last_used)),
-        Sort::Kernel => entries.sort_by(|one, other| one.kernel.cmp(&other.kernel)),
+        Sort::Kernel => entries.sort_by(|one, other| one.head.kernel.cmp(&other.head.kernel)),
     }
     for entry in &entries {
         print(entry, &statistics, terminal)?;
@@ -46,13 +46,15 @@ fn filter(command: &ListCommand) -> impl Fn(&Listed) -> bool {
         .map(|age| now.saturating_sub(age.as_secs()));
     let (kernel, target) = (command.kernel.clone(), command.target);
     move |entry| {
-        kernel.as_ref().is_none_or(|kernel| *kernel == entry.kernel)
-            && target.is_none_or(|target| target.name() == entry.target)
+        kernel
+            .as_ref()
+            .is_none_or(|kernel| *kernel == entry.head.kernel)
+            && target.is_none_or(|target| target.name() == entry.head.target)
             && oldest.is_none_or(|oldest| entry.last_used <= oldest)
     }
 }
 
-fn print(entry: &Listed, statistics: &Collected, terminal: &Terminal) -> Result<(), Failure> {
+fn print(entry: &Listed, statistics: &Totals, terminal: &Terminal) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Object<'a> {
         key: String,
@@ -65,28 +67,28 @@ fn print(entry: &Listed, statistics: &Collected, terminal: &Terminal) -> Result<
         created: u64,
         last_used: u64,
     }
-    let hits = statistics.hits(&entry.key);
+    let hits = statistics.hits(&entry.head.key);
     if terminal.json {
         return Ok(terminal.result_json(&Object {
-            key: entry.key.to_string(),
-            step: &entry.step,
-            kernel: &entry.kernel,
-            target: &entry.target,
+            key: entry.head.key.to_string(),
+            step: &entry.head.step,
+            kernel: &entry.head.kernel,
+            target: &entry.head.target,
             bytes: entry.bytes,
-            milliseconds: entry.milliseconds,
+            milliseconds: entry.head.took,
             hits,
-            created: entry.created,
+            created: entry.head.created,
             last_used: entry.last_used,
         })?);
     }
     Ok(terminal.result(&format!(
         "{}  {:8}  {:6}  {:>10}  {:>6} hits  used {:>10}  {}",
-        entry.key.short(),
-        entry.step,
-        entry.target,
+        entry.head.key.short(),
+        entry.head.step,
+        entry.head.target,
         size(entry.bytes),
         hits,
         ago(entry.last_used),
-        one_line(&entry.kernel)
+        one_line(&entry.head.kernel)
     ))?)
 }

@@ -8,7 +8,6 @@ mod stats;
 use std::num::NonZero;
 
 use crate::config::{CacheOptions, CachePlace};
-use crate::digest::Digest;
 use crate::interrupt::Interrupt;
 use crate::message::one_line;
 use crate::plan::{BuildError, Session};
@@ -162,7 +161,7 @@ fn gc(
     };
     let bounds = given.bounds(set);
     let observe = |event: crate::store::Event<'_>| terminal.event(&event);
-    let cleaned = store.clean(bounds, command.dry_run, interrupt, &observe)?;
+    let cleaned = store.gc(bounds, command.dry_run, interrupt, &observe)?;
     if terminal.json {
         terminal.result_json(&Summary {
             dry_run: command.dry_run,
@@ -233,12 +232,11 @@ fn clear(
     Ok(())
 }
 
-/// Keeps the cache within its bounds, now and then, after a build that has delivered what is under the
-/// keys `in_use`.
-pub fn tidy(session: &Session, in_use: Vec<Digest>, terminal: &Terminal) {
+/// Keeps the cache within its bounds, now and then, after a build.
+pub fn tidy(session: &Session, terminal: &Terminal) {
     let bounds = session.settings().cache_bounds;
     let interrupt = session.interrupt();
-    match session.store().clean_if_due(bounds, in_use, interrupt) {
+    match session.store().gc_if_due(bounds, interrupt) {
         Ok(Some(cleaned)) if cleaned.entries > 0 => terminal.detail(
             "deleted",
             &format!(

@@ -1,7 +1,7 @@
 //! `npu-build cache show`.
 
 use crate::message::one_line;
-use crate::store::explain::ago;
+use crate::store::ago;
 use crate::store::manifest::Manifest;
 use crate::store::{ShowError, Store};
 use serde::Serialize;
@@ -51,18 +51,18 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
         format!("key        {}", head.key),
         format!(
             "kernel     {} ({} for {})",
-            record.kernel, record.step, record.target
+            head.kernel, head.step, head.target
         ),
-        format!("made       {}, in {} ms", ago(record.created), head.took),
+        format!("made       {}, in {} ms", ago(head.created), head.took),
         format!("last used  {}, {hits} hits", ago(shown.last_used)),
         format!("size       {}", size(shown.bytes)),
         match &shown.fault {
             None => "state      sound".to_owned(),
-            Some(fault) => format!("state      {}: {}", fault.state(), fault.reason),
+            Some(fault) => format!("state      {fault}"),
         },
         "artifacts".to_owned(),
     ];
-    for artifact in &head.artifact {
+    for artifact in &head.artifacts {
         let path = shown.path.join(&artifact.name);
         lines.push(format!(
             "  {} {:>10}  {}",
@@ -71,10 +71,10 @@ pub fn show(store: &Store, digits: &str, terminal: &Terminal) -> Result<(), Fail
             path.display()
         ));
     }
-    if !record.tool.is_empty() {
+    if !record.tools.is_empty() {
         lines.push("tools".into());
     }
-    for (name, tool) in &record.tool {
+    for (name, tool) in &record.tools {
         lines.push(format!("  {} {name} {}", tool.digest.short(), tool.version));
         for file in &tool.files {
             lines.push(format!("    {} {}", file.digest.short(), file.name));

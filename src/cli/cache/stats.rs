@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::message::one_line;
 use crate::store::Store;
-use crate::store::explain::ago;
-use crate::store::stats::{Collected, Counts, Missed, Totals};
+use crate::store::ago;
+use crate::store::{Cause, Counts, Missed, Totals};
 use serde::Serialize;
 
 use super::super::terminal::Terminal;
@@ -20,10 +20,10 @@ pub fn stats(store: &Store, reset: bool, terminal: &Terminal) -> Result<(), Fail
         bytes: u64,
         since: u64,
         steps: &'a BTreeMap<String, Counts>,
-        causes: &'a BTreeMap<String, u64>,
+        causes: &'a BTreeMap<Cause, u64>,
         misses: &'a [Missed],
     }
-    let Collected { totals, .. } = if reset {
+    let totals = if reset {
         store.reset_statistics().map_err(|error| Failure::Message {
             message: format!("can't reset the statistics: {error}"),
             code: UNWRITABLE,
@@ -66,7 +66,6 @@ fn lines(totals: &Totals, entries: u64, bytes: u64, verbose: bool) -> Vec<String
             failures,
             bytes_hit,
             milliseconds_saved,
-            ..
         } = counts;
         lines.push(format!(
             "{step:9} {hits:>8} {misses:>8} {repairs:>8} {failures:>9} {:>12} {:>12}",
@@ -80,7 +79,7 @@ fn lines(totals: &Totals, entries: u64, bytes: u64, verbose: bool) -> Vec<String
     let mut causes: Vec<_> = totals.causes.iter().collect();
     causes.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
     for (cause, count) in causes {
-        lines.push(format!("  {count:>8}  {}", words(cause)));
+        lines.push(format!("  {count:>8}  {}", words(*cause)));
     }
     if verbose {
         lines.push("the last of them".into());
@@ -99,21 +98,20 @@ fn lines(totals: &Totals, entries: u64, bytes: u64, verbose: bool) -> Vec<String
 }
 
 /// What a cause means.
-fn words(cause: &str) -> &str {
+fn words(cause: Cause) -> &'static str {
     match cause {
-        "asked" => "asked: --refresh, or the cache could not be written",
-        "damaged" => "damaged: an entry did not verify",
-        "deleted" => "deleted: the entry was there once",
-        "new" => "new: no earlier build of the kernel",
-        "version" => "version: npu-build itself",
-        "tool" => "tool: a compiler or a library of it",
-        "option" => "option: arguments of a command",
-        "environment" => "environment: a variable",
-        "fact" => "fact: the machine",
-        "outputs" => "outputs: which files are wanted",
-        "source" => "source: the kernel's text",
-        "input" => "input: another file, or what an earlier step made",
-        cause => cause,
+        Cause::Asked => "asked: --refresh, or the cache could not be written",
+        Cause::Damaged => "damaged: an entry did not verify",
+        Cause::Deleted => "deleted: the entry was there once",
+        Cause::New => "new: no earlier build of the kernel",
+        Cause::Version => "version: npu-build itself",
+        Cause::Tool => "tool: a compiler or a library of it",
+        Cause::Option => "option: arguments of a command",
+        Cause::Environment => "environment: a variable",
+        Cause::Fact => "fact: the machine",
+        Cause::Outputs => "outputs: which files are wanted",
+        Cause::Source => "source: the kernel's text",
+        Cause::Input => "input: another file, or what an earlier step made",
     }
 }
 

@@ -6,19 +6,8 @@
 //! is tried. The long form, with its counts:
 //!
 //! ```sh
-//! NPU_BUILD_FAULT_STRIDE=1 NPU_BUILD_KILL_POINTS=2000 cargo test --test faults -- --nocapture
+//! NPU_BUILD_FAULT_STRIDE=1 NPU_BUILD_KILL_POINTS=2000 cargo test --test cache faults -- --nocapture
 //! ```
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a failed helper is a failed test"
-)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -27,108 +16,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use common::{Outcome, Scene, faulty};
-use npu_build::store::lock;
+use crate::common::{Outcome, Scene, faulty};
+use crate::{below, contents, lock};
 
-/// How a call goes wrong.
+/// How a call goes wrong: in words, what it gives, which calls can (empty is all), and whether all
+/// calls from the one on go wrong, as on a full disk.
 #[derive(Clone, Copy, Debug)]
-struct Fault {
-    what: &'static str,
-    action: &'static str,
-    /// Which calls can; empty is all.
-    calls: &'static str,
-    /// Whether all calls from the one on go wrong, as on a full disk.
-    always: bool,
-}
+struct Fault(&'static str, &'static str, &'static str, bool);
 
 const WRITING: &str = "open64,openat64,write,mkdir,rename,unlink,unlinkat,rmdir,fchmod,chmod,ftruncate64,futimens,symlink,copy_file_range";
+const OPENING: &str = "open64,openat,openat64,openat2,opendir,fdopendir";
 
 /// The numbers are those of Linux on every architecture that Rust knows, but for a few old ones.
 const FAULTS: &[Fault] = &[
-    Fault {
-        what: "kill",
-        action: "kill",
-        calls: "",
-        always: false,
-    },
-    Fault {
-        what: "EIO",
-        action: "5",
-        calls: "",
-        always: false,
-    },
-    Fault {
-        what: "EIO for good",
-        action: "5",
-        calls: WRITING,
-        always: true,
-    },
-    Fault {
-        what: "EACCES",
-        action: "13",
-        calls: "",
-        always: false,
-    },
-    Fault {
-        what: "EMFILE",
-        action: "24",
-        calls: "open64,openat,openat64,openat2,opendir,fdopendir",
-        always: false,
-    },
-    Fault {
-        what: "ENOSPC",
-        action: "28",
-        calls: WRITING,
-        always: false,
-    },
-    Fault {
-        what: "ENOSPC for good",
-        action: "28",
-        calls: WRITING,
-        always: true,
-    },
-    Fault {
-        what: "EDQUOT for good",
-        action: "122",
-        calls: WRITING,
-        always: true,
-    },
-    Fault {
-        what: "EROFS for good",
-        action: "30",
-        calls: WRITING,
-        always: true,
-    },
-    Fault {
-        what: "EINTR",
-        action: "4",
-        calls: "open64,openat64,read,write,flock",
-        always: false,
-    },
-    Fault {
-        what: "ENOSYS",
-        action: "38",
-        calls: "flock,openat2,copy_file_range",
-        always: false,
-    },
-    Fault {
-        what: "no locks",
-        action: "38",
-        calls: "flock",
-        always: true,
-    },
-    Fault {
-        what: "EXDEV",
-        action: "18",
-        calls: "rename",
-        always: false,
-    },
-    Fault {
-        what: "short",
-        action: "short",
-        calls: "read,write",
-        always: false,
-    },
+    Fault("kill", "kill", "", false),
+    Fault("EIO", "5", "", false),
+    Fault("EIO for good", "5", WRITING, true),
+    Fault("EACCES", "13", "", false),
+    Fault("EMFILE", "24", OPENING, false),
+    Fault("ENOSPC", "28", WRITING, false),
+    Fault("ENOSPC for good", "28", WRITING, true),
+    Fault("EDQUOT for good", "122", WRITING, true),
+    Fault("EROFS for good", "30", WRITING, true),
+    Fault("EINTR", "4", "open64,openat64,read,write,flock", false),
+    Fault("ENOSYS", "38", "flock,openat2,copy_file_range", false),
+    Fault("no locks", "38", "flock", true),
+    Fault("EXDEV", "18", "rename", false),
+    Fault("short", "short", "read,write", false),
 ];
 
 /// What is done while a call goes wrong.
@@ -216,17 +130,18 @@ impl Stage {
 
     /// The program, with `fault` at the given one of its calls.
     fn program(&self, fault: &Fault, at: usize) -> Command {
+        let Fault(_, action, calls, always) = fault;
         let mut command = self.scene.npu_build();
         command
             .env("LD_PRELOAD", faulty())
             .env("TMPDIR", self.scene.path().join("tmp"))
             .env("FAULTY_FS_UNDER", &self.scene.cache)
             .env("FAULTY_FS_AT", at.to_string())
-            .env("FAULTY_FS_ACTION", fault.action);
-        if !fault.calls.is_empty() {
-            command.env("FAULTY_FS_CALLS", fault.calls);
+            .env("FAULTY_FS_ACTION", action);
+        if !calls.is_empty() {
+            command.env("FAULTY_FS_CALLS", calls);
         }
-        if fault.always {
+        if *always {
             command.env("FAULTY_FS_ALWAYS", "1");
         }
         command
@@ -284,18 +199,10 @@ impl Stage {
             again.stderr().starts_with("hit: "),
             "{case}, the one after: {again:?}"
         );
-        for lock in files(&self.scene.cache.join("v1/locks")) {
-            assert!(
-                lock::try_acquire(&lock).unwrap().is_some(),
-                "{case}: {} is held",
-                lock.display()
-            );
+        let v1 = self.scene.cache.join("v1");
+        for path in files(&v1.join("locks")).iter().chain([&v1.join("lock")]) {
+            assert!(lock(path).is_some(), "{case}: {} is held", path.display());
         }
-        let root = self.scene.cache.join("v1/lock");
-        assert!(
-            lock::try_acquire(&root).unwrap().is_some(),
-            "{case}: the root lock is held"
-        );
         self.is_clean(case);
     }
 
@@ -327,7 +234,7 @@ impl Stage {
     }
 }
 
-/// Damages the artifacts, unless a process at work puts them aside or replaces them just now.
+/// Damages the artifacts, unless a process at work quarantines or replaces them just now.
 fn damage(scene: &Scene) {
     for object in files(&scene.cache.join("v1/entries")) {
         if object.ends_with("kernel.so") {
@@ -341,17 +248,9 @@ fn damage(scene: &Scene) {
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
-    let files = walkdir::WalkDir::new(directory).into_iter().flatten();
+    let mut files = below(directory);
+    files.retain(|file| file.is_file());
     files
-        .filter(|file| file.file_type().is_file())
-        .map(walkdir::DirEntry::into_path)
-        .collect()
-}
-
-/// What was delivered, whose directory is deleted if it is in no cache.
-fn contents(told: &Outcome) -> Vec<Vec<u8>> {
-    let paths = told.paths();
-    paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
 /// Every how many calls one is tried.
@@ -370,7 +269,7 @@ fn every_call_goes_wrong(deed: Deed) {
             if number % stride() != 0 {
                 continue;
             }
-            let case = format!("{} at call {at} of {deed:?}", fault.what);
+            let case = format!("{} at call {at} of {deed:?}", fault.0);
             stage.set(deed);
             let mut command = stage.program(fault, at);
             let told = Outcome(command.args(deed.arguments(KERNEL)).output().unwrap());
@@ -380,7 +279,7 @@ fn every_call_goes_wrong(deed: Deed) {
                 Some(_) => "failed clearly",
                 None => "killed",
             };
-            *tried.entry((fault.what, ended)).or_insert(0) += 1;
+            *tried.entry((fault.0, ended)).or_insert(0) += 1;
             let _ = fs::remove_dir_all(stage.scene.path().join("tmp"));
             fs::create_dir(stage.scene.path().join("tmp")).unwrap();
         }
@@ -389,39 +288,21 @@ fn every_call_goes_wrong(deed: Deed) {
     assert!(!tried.is_empty() || stride() > 1);
 }
 
-#[test]
-fn every_call_of_a_cold_build_may_go_wrong() {
-    every_call_goes_wrong(Deed::Cold);
+/// A test for each deed, so that they run at once.
+macro_rules! every_call_may_go_wrong {
+    ($($name:ident $deed:ident)*) => {
+        $(#[test] fn $name() { every_call_goes_wrong(Deed::$deed); })*
+    };
 }
 
-#[test]
-fn every_call_of_a_hit_may_go_wrong() {
-    every_call_goes_wrong(Deed::Hit);
-}
-
-#[test]
-fn every_call_of_a_repair_may_go_wrong() {
-    every_call_goes_wrong(Deed::Repair);
-}
-
-#[test]
-fn every_call_of_a_refresh_may_go_wrong() {
-    every_call_goes_wrong(Deed::Refresh);
-}
-
-#[test]
-fn every_call_of_cleaning_may_go_wrong() {
-    every_call_goes_wrong(Deed::Clean);
-}
-
-#[test]
-fn every_call_of_verifying_may_go_wrong() {
-    every_call_goes_wrong(Deed::Verify);
-}
-
-#[test]
-fn every_call_of_clearing_may_go_wrong() {
-    every_call_goes_wrong(Deed::Clear);
+every_call_may_go_wrong! {
+    every_call_of_a_cold_build_may_go_wrong Cold
+    every_call_of_a_hit_may_go_wrong Hit
+    every_call_of_a_repair_may_go_wrong Repair
+    every_call_of_a_refresh_may_go_wrong Refresh
+    every_call_of_cleaning_may_go_wrong Clean
+    every_call_of_verifying_may_go_wrong Verify
+    every_call_of_clearing_may_go_wrong Clear
 }
 
 /// Numbers that look random, the same ones for the same seed.

@@ -1,25 +1,14 @@
-//! Caches that are only read, below one's own.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a failed helper is a failed test"
-)]
-
-mod common;
+//! Caches that are only read, below one's own, and a cache that a group shares.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use common::{Outcome, Scene, TOOLS};
-
-const COMPILE: [&str; 4] = ["compile", "vecadd.mlir", "--target", "cpu"];
+use crate::common::{Outcome, Scene, TOOLS, in_place_of};
+use crate::{COMPILE, below};
 
 /// A scene, and a cache of somebody else that has the example kernel.
 fn scene() -> (Scene, PathBuf) {
@@ -40,25 +29,26 @@ fn with_layers(scene: &Scene, layers: &[&Path]) -> Command {
 }
 
 fn compile(command: &mut Command) -> Outcome {
-    let told = Outcome(command.args(COMPILE).output().unwrap());
-    told.paths();
-    told
+    let outcome = Outcome(command.args(COMPILE).output().unwrap());
+    outcome.paths();
+    outcome
+}
+
+fn named(directory: &Path, name: &str) -> Vec<PathBuf> {
+    let mut paths = below(directory);
+    paths.retain(|path| path.ends_with(name));
+    assert!(!paths.is_empty());
+    paths
 }
 
 /// Everything about every file that a program could change.
 fn state(directory: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, u32)> {
-    let files = walkdir::WalkDir::new(directory).into_iter().flatten();
-    let files = files.map(|file| {
-        let metadata = file.metadata().unwrap();
-        let state = (
-            metadata.size(),
-            metadata.mtime(),
-            metadata.ctime(),
-            metadata.mode(),
-        );
-        (file.into_path(), state)
+    let paths = below(directory).into_iter();
+    let states = paths.map(|path| {
+        let it = fs::symlink_metadata(&path).unwrap();
+        (path, (it.size(), it.mtime(), it.ctime(), it.mode()))
     });
-    files.collect()
+    states.collect()
 }
 
 #[test]
@@ -68,12 +58,10 @@ fn what_is_not_in_the_own_cache_comes_from_the_layers_in_their_order() {
     let status = Command::new("cp").arg("-a").args([&team, &copy]).status();
     assert!(status.unwrap().success());
     // A use that is long ago is noted in one's own cache, and never in a layer.
-    for manifest in walkdir::WalkDir::new(&team).into_iter().flatten() {
-        if manifest.file_name() == "manifest.toml" {
-            let long_ago = SystemTime::now() - Duration::from_secs(1_000_000);
-            let file = fs::File::open(manifest.path()).unwrap();
-            file.set_modified(long_ago).unwrap();
-        }
+    for manifest in named(&team, "manifest.json") {
+        let long_ago = SystemTime::now() - Duration::from_secs(1_000_000);
+        let file = fs::File::open(manifest).unwrap();
+        file.set_modified(long_ago).unwrap();
     }
     let before = state(&team);
     let hit = compile(&mut with_layers(&scene, &[&team, &copy]));
@@ -95,51 +83,29 @@ fn what_is_not_in_the_own_cache_comes_from_the_layers_in_their_order() {
     assert_eq!(hit.paths(), built.paths());
 }
 
+/// Neither by a miss, nor by damage, nor by what is done with one's own cache.
 #[test]
-fn a_miss_is_built_into_the_own_cache_and_the_layers_stay_as_they_are() {
+fn layers_are_never_written() {
     let (scene, team) = scene();
-    let before = state(&team);
-    scene.kernel("fma.mlir");
-    let mut command = with_layers(&scene, &[&team]);
-    command.args(["compile", "fma.mlir", "--target", "cpu"]);
-    let built = Outcome(command.output().unwrap());
-    assert!(
-        built
-            .paths()
-            .iter()
-            .all(|path| path.starts_with(&scene.cache))
-    );
-    for arguments in [
-        &["cache", "clear", "--all"][..],
-        &["cache", "gc", "--max-entries", "0"],
-        &["cache", "verify", "--repair"],
-        &["cache", "stats", "--reset"],
-    ] {
-        let told = Outcome(
-            with_layers(&scene, &[&team])
-                .args(arguments)
-                .output()
-                .unwrap(),
-        );
-        assert_eq!(told.code(), 0, "{told:?}");
-    }
-    assert_eq!(state(&team), before);
-}
-
-#[test]
-fn what_is_damaged_in_a_layer_is_built_and_not_touched() {
-    let (scene, team) = scene();
-    for entry in walkdir::WalkDir::new(&team).into_iter().flatten() {
-        if entry.file_name() == "kernel.so" {
-            fs::remove_file(entry.path()).unwrap();
-            fs::write(entry.path(), "damaged").unwrap();
-        }
+    for object in named(&team, "kernel.so") {
+        fs::remove_file(&object).unwrap();
+        fs::write(object, "damaged").unwrap();
     }
     let before = state(&team);
     let built = compile(&mut with_layers(&scene, &[&team]));
     assert!(built.stderr().contains("built: vecadd"), "{built:?}");
     assert!(built.paths()[0].starts_with(&scene.cache));
     assert_eq!(scene.runs(), TOOLS);
+    for arguments in [
+        &["cache", "verify", "--repair"][..],
+        &["cache", "gc", "--max-entries", "0"],
+        &["cache", "clear", "--all"],
+        &["cache", "stats", "--reset"],
+    ] {
+        let mut command = with_layers(&scene, &[&team]);
+        let outcome = Outcome(command.args(arguments).output().unwrap());
+        assert_eq!(outcome.code(), 0, "{outcome:?}");
+    }
     assert_eq!(state(&team), before);
 }
 
@@ -147,29 +113,30 @@ fn what_is_damaged_in_a_layer_is_built_and_not_touched() {
 fn a_layer_that_is_not_there_is_a_warning_and_one_that_everybody_can_write_an_error() {
     let (scene, team) = scene();
     let missing = scene.path().join("missing");
-    let told = compile(&mut with_layers(&scene, &[&missing, &team]));
+    let outcome = compile(&mut with_layers(&scene, &[&missing, &team]));
+    let stderr = outcome.stderr();
     let words = format!(
         "nothing is looked up in the cache layer {}",
         missing.display()
     );
-    assert!(told.stderr().contains(&words), "{told:?}");
-    assert!(told.stderr().contains("hit: vecadd"), "{told:?}");
+    assert!(
+        stderr.contains(&words) && stderr.contains("hit: vecadd"),
+        "{stderr}"
+    );
     assert!(!missing.exists());
     for (directory, mode) in [(team.clone(), 0o777), (team.join("v1"), 0o707)] {
-        fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
         let program = || with_layers(&scene, &[&team]);
         let words = [directory.to_str().unwrap(), "can be written by others"];
         scene.refuses_as(&program, &COMPILE, 4, &words);
-        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
     }
     // A file in it that everybody can write is not believed, and so it is built.
-    for entry in walkdir::WalkDir::new(&team).into_iter().flatten() {
-        if entry.file_name() == "kernel.so" {
-            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o666)).unwrap();
-        }
+    for object in named(&team, "kernel.so") {
+        fs::set_permissions(object, Permissions::from_mode(0o666)).unwrap();
     }
-    let told = compile(&mut with_layers(&scene, &[&team]));
-    assert!(told.stderr().contains("built: vecadd"), "{told:?}");
+    let outcome = compile(&mut with_layers(&scene, &[&team]));
+    assert!(outcome.stderr().contains("built: vecadd"), "{outcome:?}");
 }
 
 /// An unset variable in a list of layers does not make whatever directory one is in a layer.
@@ -183,21 +150,17 @@ fn nothing_in_the_list_of_layers_is_not_this_directory() {
         ("::/nowhere", "built"),
         (".", "hit"),
     ] {
+        let own = scene.path().join(format!("own{outcome}{}", layers.len()));
         let mut command = scene.npu_build();
+        command.current_dir(&team).env("NPU_BUILD_CACHE_DIR", own);
         command
-            .current_dir(&team)
-            .env(
-                "NPU_BUILD_CACHE_DIR",
-                scene.path().join(format!("own{outcome}{}", layers.len())),
-            )
             .env("NPU_BUILD_CACHE_LAYERS", layers)
             .arg("compile")
-            .arg(&kernel)
-            .args(["--target", "cpu"]);
-        let told = Outcome(command.output().unwrap());
+            .arg(&kernel);
+        let stderr = Outcome(command.args(["--target", "cpu"]).output().unwrap()).stderr();
         assert!(
-            told.stderr().contains(&format!("{outcome}: vecadd")),
-            "{layers}: {told:?}"
+            stderr.contains(&format!("{outcome}: vecadd")),
+            "{layers}: {stderr}"
         );
     }
 }
@@ -209,8 +172,8 @@ fn a_layer_may_belong_to_somebody_else() {
         return;
     }
     let (scene, team) = scene();
-    for entry in walkdir::WalkDir::new(&team).into_iter().flatten() {
-        chown(entry.path(), Some(65534), None).unwrap();
+    for path in below(&team).iter().chain([&team]) {
+        chown(path, Some(65534), None).unwrap();
     }
     let hit = compile(&mut with_layers(&scene, &[&team]));
     assert!(hit.stderr().starts_with("hit: vecadd"), "{hit:?}");
@@ -223,42 +186,32 @@ fn a_layer_may_belong_to_somebody_else() {
 
 #[test]
 fn the_files_of_a_shared_cache_have_the_modes_that_a_group_needs() {
+    // Nobody writes into these: who wants another one replaces it.
+    const REPLACED: &[&str] = &[
+        "manifest.json",
+        "kernel.so",
+        "launcher.rs",
+        "toolchain-memo",
+        "CACHEDIR.TAG",
+    ];
     let scene = Scene::replayed();
     scene.kernel("vecadd.mlir");
     // However strict the umask is.
     let program = scene.npu_build();
-    let mut strict = common::in_place_of(&program, "/bin/sh");
+    let mut strict = in_place_of(&program, "/bin/sh");
     strict
         .args(["-c", "umask 077; exec \"$0\" \"$@\""])
-        .arg(program.get_program())
-        .args(COMPILE)
-        .arg("--shared-cache");
-    Outcome(strict.output().unwrap()).paths();
+        .arg(program.get_program());
+    Outcome(strict.args(COMPILE).arg("--shared-cache").output().unwrap()).paths();
     scene.run(&["cache", "stats", "--shared-cache"]);
-    for entry in walkdir::WalkDir::new(&scene.cache).into_iter().flatten() {
-        let mode = entry.metadata().unwrap().mode() & 0o7777;
-        let path = entry.path();
-        if entry.file_type().is_dir() {
-            assert_eq!(mode, 0o2770, "{}", path.display());
-            continue;
-        }
-        // Nobody writes into these: who wants another one replaces it.
-        let is_replaced = [
-            "manifest.toml",
-            "kernel.so",
-            "launcher.rs",
-            "toolchain-memo",
-        ];
-        let readable = mode & 0o440 == 0o440 && mode & 0o002 == 0;
-        assert!(readable, "{} has mode {mode:04o}", path.display());
-        let name = path.file_name().unwrap().to_str().unwrap();
-        if !is_replaced.contains(&name) && name != "CACHEDIR.TAG" {
-            assert_eq!(
-                mode & 0o060,
-                0o060,
-                "{} has mode {mode:04o}",
-                path.display()
-            );
-        }
+    for path in below(&scene.cache) {
+        let metadata = fs::metadata(&path).unwrap();
+        let (mode, name) = (metadata.mode() & 0o7777, path.file_name().unwrap());
+        let is_right = match metadata.is_dir() {
+            true => mode == 0o2770,
+            false if REPLACED.contains(&name.to_str().unwrap()) => mode & 0o442 == 0o440,
+            false => mode & 0o462 == 0o460,
+        };
+        assert!(is_right, "{} has mode {mode:04o}", path.display());
     }
 }
