@@ -1,37 +1,26 @@
 //! The xclbin container (axlf) as xclbinutil 2.26 writes it, with its JSON mirror at the end; and
 //! as much reading of it as `--dump-section` and `--input` need.
 
-use crate::bytes::{Image, u32_at, u64_at};
-use crate::json::Json;
+use serde_json::Value;
 
-/// Kinds of sections.
+use crate::bytes::{Image, u32_at, u64_at};
+
 pub mod kind {
-    /// The kernels, in XML.
     pub const EMBEDDED_METADATA: u32 = 2;
-    /// The memories.
     pub const MEM_TOPOLOGY: u32 = 6;
-    /// Which argument goes to which memory.
     pub const CONNECTIVITY: u32 = 7;
-    /// The kernels' instances.
     pub const IP_LAYOUT: u32 = 8;
-    /// The memories, grouped.
     pub const GROUP_TOPOLOGY: u32 = 26;
-    /// The connections, grouped.
     pub const GROUP_CONNECTIVITY: u32 = 27;
-    /// The PDIs and columns.
     pub const AIE_PARTITION: u32 = 32;
 }
 
-/// A section: kind, name and content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its kind.
     pub kind: u32,
     /// Its name, of which 15 bytes are kept.
     pub name: String,
-    /// Its content.
     pub data: Vec<u8>,
-    /// What the mirror says of the content.
     pub payload: Option<String>,
 }
 
@@ -118,34 +107,39 @@ pub fn sections(file: &[u8]) -> Option<Vec<Section>> {
     Some(found)
 }
 
-/// A PDI of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pdi {
     /// Its uuid, in the order of its text.
     pub uuid: [u8; 16],
-    /// Its bytes.
     pub image: Vec<u8>,
-    /// The kernels that use it.
     pub kernel_ids: Vec<u64>,
-    /// What comes before it.
     pub pre_groups: Vec<u64>,
-    /// Its number.
     pub id: u64,
 }
 
-/// The content of an AIE_PARTITION section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
-    /// How many columns.
     pub column_width: u16,
-    /// Where it may start.
     pub start_columns: Vec<u16>,
-    /// Its PDIs.
     pub pdis: Vec<Pdi>,
 }
 
-/// The bytes of a uuid's text.
-pub fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
+/// The elements of a member that is an array.
+pub fn items<'v>(json: &'v Value, key: &str) -> &'v [Value] {
+    let items = json.get(key).and_then(Value::as_array);
+    items.map_or(&[], Vec::as_slice)
+}
+
+/// An integer, written as a number, a decimal string or `0x…`.
+pub fn number(json: &Value) -> Option<u64> {
+    let text = json.as_str().unwrap_or_default();
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => json.as_u64().or_else(|| text.parse().ok()),
+    }
+}
+
+fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|c| *c != '-').collect();
     let mut bytes = [0; 16];
     for (index, byte) in bytes.iter_mut().enumerate() {
@@ -154,7 +148,6 @@ pub fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
-/// The text of a uuid's bytes.
 pub fn uuid_text(bytes: &[u8; 16]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or("");
@@ -170,36 +163,29 @@ pub fn uuid_text(bytes: &[u8; 16]) -> String {
 
 impl Partition {
     /// Reads aie_partition.json; `load` gives a PDI's bytes.
-    pub fn from_json(json: &Json, load: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Self> {
+    pub fn from_json(json: &Value, load: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Self> {
         let root = json.get("aie_partition")?;
         let partition = root.get("partition")?;
-        let starts = partition.get("start_columns")?.items();
         let mut pdis = Vec::new();
-        for pdi in root.get("PDIs")?.items() {
-            let group = pdi.get("cdo_groups")?.items().first()?;
-            let ids = |key: &str| -> Vec<u64> {
-                let items = group.get(key).map(Json::items).unwrap_or_default();
-                items.iter().filter_map(Json::as_number).collect()
-            };
+        for pdi in items(root, "PDIs") {
+            let group = items(pdi, "cdo_groups").first()?;
+            let ids = |key: &str| items(group, key).iter().filter_map(number).collect();
             pdis.push(Pdi {
-                uuid: uuid_bytes(pdi.get("uuid")?.as_text()?)?,
-                image: load(pdi.get("file_name")?.as_text()?)?,
+                uuid: uuid_bytes(pdi.get("uuid")?.as_str()?)?,
+                image: load(pdi.get("file_name")?.as_str()?)?,
                 kernel_ids: ids("dpu_kernel_ids"),
                 pre_groups: ids("pre_cdo_groups"),
-                id: group.get("pdi_id").and_then(Json::as_number).unwrap_or(1),
+                id: group.get("pdi_id").and_then(number).unwrap_or(1),
             });
         }
+        let starts = items(partition, "start_columns").iter().filter_map(number);
         Some(Self {
-            column_width: u16::try_from(partition.get("column_width")?.as_number()?).ok()?,
-            start_columns: starts
-                .iter()
-                .filter_map(|s| s.as_number()?.try_into().ok())
-                .collect(),
+            column_width: number(partition.get("column_width")?)? as u16,
+            start_columns: starts.map(|column| column as u16).collect(),
             pdis,
         })
     }
 
-    /// The section's bytes.
     pub fn section(&self) -> Vec<u8> {
         let mut image = Image::default();
         image.fill_to(0xb8);
@@ -247,7 +233,6 @@ impl Partition {
         image.0
     }
 
-    /// Reads a section.
     pub fn from_section(data: &[u8]) -> Option<Self> {
         let array = |at: usize| Some((u32_at(data, at)? as usize, u32_at(data, at + 4)? as usize));
         let (starts, starts_at) = array(40)?;

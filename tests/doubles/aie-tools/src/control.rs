@@ -5,14 +5,12 @@
 
 use std::path::Path;
 
-/// The instructions for one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     entries: Vec<(String, String)>,
 }
 
 impl Control {
-    /// Reads instructions.
     pub fn parse(text: &str) -> Self {
         let lines = text.split(['\n', ';']).map(str::trim);
         let entries = lines
@@ -53,12 +51,10 @@ impl Control {
         }
     }
 
-    /// The last value of `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.all(key).last()
     }
 
-    /// All values of `key`, in order.
     pub fn all<'c>(&'c self, key: &str) -> impl DoubleEndedIterator<Item = &'c str> {
         let values = self.entries.iter().filter(move |(k, _)| k == key);
         values

@@ -2,15 +2,13 @@
 //! it out: ELF32, one COMDAT group for each kernel instance, relocations with the scheme as type.
 
 use crate::bytes::Image;
-use crate::md5::md5;
+use crate::md5;
 use crate::stream::{Instruction, Malformed, Stream};
 
 /// A kernel of the ELF: what full_elf_config.json says of it.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Its name, which is the device's.
     pub name: String,
-    /// How many arguments its mangled name has.
     pub arguments: usize,
     /// The PDIs that it may load, by number.
     pub pdis: Vec<(u64, Vec<u8>)>,
@@ -28,7 +26,6 @@ struct Site {
     addend: u32,
 }
 
-/// The symbol of the external variables.
 pub const SCRATCHPAD: &str = "scratch-pad-ctrl";
 
 const ADDRESS64: u32 = 8;
@@ -51,7 +48,6 @@ struct Section {
 const PROGBITS: u32 = 1;
 const LOADED: u32 = 6;
 
-/// The patch sites of a control code.
 fn sites(code: &[u8]) -> Result<Vec<Site>, Malformed> {
     let (stream, offsets) = Stream::parse_with_offsets(code)?;
     let mut sites = Vec::new();
@@ -123,7 +119,6 @@ fn symbol(image: &mut Image, name: u32, size: u32, info: u8, section: u16) {
     image.u16(section);
 }
 
-/// Symbols and relocations of all kernels.
 struct Tables {
     strtab: Strings,
     symtab: Image,
@@ -201,10 +196,6 @@ fn loaded(name: String, data: &[u8]) -> Section {
     }
 }
 
-/// The full ELF of `kernels`.
-///
-/// # Errors
-/// A control code is no stream; the byte is counted in that stream.
 pub fn full_elf(kernels: &[Kernel]) -> Result<Vec<u8>, Malformed> {
     let mut tables = Tables::new();
     let mut columns = 0;

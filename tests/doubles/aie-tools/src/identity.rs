@@ -9,16 +9,12 @@ use std::path::Path;
 const MARK: &str = "\n#aie-double ";
 const TAIL: u64 = 512;
 
-/// What an executable is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The tool's name, such as `aiecc`.
     pub tool: String,
     /// The dialect of its options: 1, 2 or 3 for aiecc; 1 (mid 2026) or 2 (newest) for aie-hsaco.
     pub dialect: u8,
-    /// What it prints as its version.
     pub version: String,
-    /// Distinguishes builds of one version.
     pub build: u32,
 }
 

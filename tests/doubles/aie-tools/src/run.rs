@@ -8,23 +8,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::control::Control;
 use crate::identity::Identity;
-use crate::json::{Json, object, text};
 
 /// Why a tool ends without success: its exit code and last words on standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// The exit code.
     pub code: u8,
     /// What goes to standard error, without the last line break.
     pub text: String,
 }
 
-/// What a step of a tool gives.
 pub type Result<T = ()> = std::result::Result<T, Exit>;
 
-/// Failure with exit code 1.
 pub fn failure(text: impl Into<String>) -> Exit {
     Exit {
         code: 1,
@@ -32,18 +30,12 @@ pub fn failure(text: impl Into<String>) -> Exit {
     }
 }
 
-/// A run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Run {
-    /// What this executable is.
     pub identity: Identity,
-    /// How it was called.
     pub program: String,
-    /// The directory of the executable.
     pub directory: PathBuf,
-    /// The arguments.
     pub arguments: Vec<String>,
-    /// What it is to do wrong.
     pub control: Control,
 }
 
@@ -71,7 +63,7 @@ impl Run {
             }
             other => other,
         });
-        let earlier = log(&directory, &identity.tool, &program, &arguments);
+        let earlier = log(&directory, &identity.tool, &arguments);
         let control = Control::load(&identity.tool, &directory, earlier, &arguments);
         Self {
             identity,
@@ -82,15 +74,11 @@ impl Run {
         }
     }
 
-    /// The name that LLVM's messages start with.
     pub fn name(&self) -> &str {
         self.program.rsplit('/').next().unwrap_or(&self.program)
     }
 
     /// Delays, noise, hanging, dying: what happens before a tool has done anything.
-    ///
-    /// # Errors
-    /// The control file says `exit = N`.
     pub fn begin(&self) -> Result {
         let control = &self.control;
         if let Some(milliseconds) = control.number("delay_ms") {
@@ -235,16 +223,12 @@ impl Run {
     }
 }
 
-/// Whether `path` is a program.
 pub fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
 /// Runs a program to its end, its output going where this one's goes.
-///
-/// # Errors
-/// It cannot be started.
 pub fn execute(program: &Path, arguments: &[impl AsRef<OsStr>]) -> io::Result<ExitStatus> {
     Command::new(program)
         .args(arguments)
@@ -253,9 +237,6 @@ pub fn execute(program: &Path, arguments: &[impl AsRef<OsStr>]) -> io::Result<Ex
 }
 
 /// The content of a file, or of standard input for `-`.
-///
-/// # Errors
-/// It cannot be read, or is no UTF-8.
 pub fn read_input(path: &str) -> io::Result<String> {
     if path == "-" {
         let mut text = String::new();
@@ -277,7 +258,6 @@ pub fn message(error: &io::Error) -> &'static str {
     }
 }
 
-/// Random bytes of a version 4 uuid.
 pub fn random_uuid() -> [u8; 16] {
     let mut bytes = [0; 16];
     let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -315,7 +295,7 @@ fn apply_patch(bytes: &mut [u8], patch: &str) {
 }
 
 /// Adds a line to `<tool>.log` beside the executable, and gives how many there were.
-fn log(directory: &Path, tool: &str, program: &str, arguments: &[String]) -> usize {
+fn log(directory: &Path, tool: &str, arguments: &[String]) -> usize {
     let path = directory.join(format!("{tool}.log"));
     let earlier = fs::read_to_string(&path).map_or(0, |log| log.lines().count());
     let cwd = std::env::current_dir().unwrap_or_default();
@@ -323,17 +303,10 @@ fn log(directory: &Path, tool: &str, program: &str, arguments: &[String]) -> usi
         .map(|(k, _)| k.to_string_lossy().into_owned())
         .collect();
     names.sort();
-    let list = |items: &[String]| Json::Array(items.iter().map(text).collect());
-    let line = object([
-        ("tool", text(tool)),
-        ("argv0", text(program)),
-        ("argv", list(arguments)),
-        ("cwd", text(cwd.to_string_lossy())),
-        ("env", list(&names)),
-    ]);
+    let line = json!({"argv": arguments, "cwd": cwd.to_string_lossy(), "env": names});
     if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
         // One write, so that lines of tools that run at once do not mix.
-        let _ = file.write_all(format!("{}\n", line.compact()).as_bytes());
+        let _ = file.write_all(format!("{line}\n").as_bytes());
     }
     earlier
 }

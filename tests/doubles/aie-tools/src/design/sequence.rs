@@ -3,23 +3,24 @@
 
 use std::collections::HashMap;
 
-use super::computes::meaning;
-use super::{Device, Sequence, Wrong};
-use crate::mlir::{Module, Operation};
+use super::{Device, Sequence};
+use crate::kernel::Flow;
+use crate::mlir::{Diagnostic, Module, Operation, Type};
 use crate::program::Program;
 use crate::stream::{Generation, Instruction, Stream};
 
-/// What a stream is for: an `insts.bin`, or a full ELF, in which PDIs have numbers.
+/// What a stream is for.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'t> {
-    /// `insts.bin`.
-    Instructions {
-        /// Whether the addresses of arguments that the firmware does not translate are translated.
-        folds: bool,
-    },
+    /// An `insts.bin`. `folds`: addresses of arguments that the firmware does not translate are
+    /// translated.
+    Instructions { folds: bool },
     /// The control code of a full ELF that numbers these devices' PDIs from 1.
     FullElf(&'t [Device]),
 }
+
+/// A FIFO that moves an argument, and whether into the array.
+type Move = (String, usize, bool);
 
 struct Lowering<'l, 'm, 's> {
     module: &'m Module<'s>,
@@ -27,26 +28,21 @@ struct Lowering<'l, 'm, 's> {
     sequence: &'l Sequence,
     target: Target<'l>,
     instructions: Vec<Instruction>,
-    /// The descriptor of each task: shim tile's base, number, whether it sends, channel, token.
     tasks: HashMap<&'s str, Task>,
     /// A bit for each descriptor of a task that nobody has waited for.
     busy: u32,
-    /// Which FIFO moves which argument, and whether into the array.
-    moves: Vec<(String, usize, bool)>,
+    moves: Vec<Move>,
     /// What the sequences compute that it runs, if it runs some.
     run: Option<Program>,
-    /// How many sequences run this one.
-    depth: usize,
+    is_outermost: bool,
 }
 
-/// Sequences that run each other end here.
-const DEEPEST: usize = 8;
-
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Task {
+    /// The shim tile's registers.
     base: u32,
-    /// The first of its descriptors, and a bit for each.
     descriptor: u32,
+    /// A bit for each.
     descriptors: u32,
     sends: bool,
     channel: u32,
@@ -60,27 +56,64 @@ impl Task {
     }
 }
 
-/// The stream of one sequence of a device.
-///
-/// # Errors
-/// It depends on values that are known at run time only.
+/// The stream of one sequence of a device, unless it depends on values of run time.
 pub fn stream(
     module: &Module<'_>,
     device: &Device,
     sequence: &Sequence,
     target: Target<'_>,
-) -> Result<Stream, Wrong> {
-    let mut lowering = Lowering::new(module, device, sequence, target);
+) -> Result<Stream, Diagnostic> {
+    let mut lowering = Lowering::new(module, device, sequence, target, true);
     lowering.lower()?;
-    let mut instructions = lowering.instructions;
-    let own = || meaning(module, device, sequence, &lowering.moves);
-    let meaning = lowering.run.clone().unwrap_or_else(own);
-    instructions.extend(meaning.instructions());
+    let own = || program(module, device, sequence, &lowering.moves);
+    let program = lowering.run.clone().unwrap_or_else(own);
+    lowering.instructions.extend(program.instructions());
     Ok(Stream {
         generation: device.part.generation,
         columns: device.part.columns as u8,
-        instructions,
+        instructions: lowering.instructions,
     })
+}
+
+/// What comes out of the array in terms of what goes in.
+fn program(module: &Module<'_>, device: &Device, sequence: &Sequence, moves: &[Move]) -> Program {
+    let types: Vec<Type> = sequence
+        .arguments
+        .iter()
+        .map(|(_, of)| of.clone())
+        .collect();
+    if let Some(hex) = device.cores.iter().find_map(|core| core.program.as_ref()) {
+        let words: Option<Vec<u32>> = hex
+            .split(' ')
+            .map(|word| u32::from_str_radix(word, 16).ok())
+            .collect();
+        let known = words.and_then(|words| Program::from_words(&words).ok());
+        return known.unwrap_or_else(|| Program::opaque(types.len()));
+    }
+    let mut flow = Flow::new(module, &types, &device.variables);
+    for (index, (name, _)) in sequence.arguments.iter().enumerate() {
+        flow.name(&format!("the sequence's {name}"), index);
+    }
+    let name = |index: usize| {
+        let argument = sequence.arguments.get(index);
+        argument.map_or_else(String::new, |(name, _)| format!("the sequence's {name}"))
+    };
+    for (fifo, argument, _) in moves.iter().filter(|(.., sends)| *sends) {
+        flow.copy(&name(*argument), fifo);
+    }
+    for (from, to) in &device.links {
+        flow.copy(from, to);
+    }
+    for core in &device.cores {
+        flow.read(module.nested(core.body.clone()));
+    }
+    let mut outputs: Vec<(usize, String)> = Vec::new();
+    for (fifo, argument, _) in moves.iter().filter(|(.., sends)| !*sends) {
+        if !outputs.iter().any(|(known, _)| known == argument) {
+            outputs.push((*argument, fifo.clone()));
+        }
+    }
+    flow.program(&outputs, None)
 }
 
 impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
@@ -89,6 +122,7 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
         device: &'l Device,
         sequence: &'l Sequence,
         target: Target<'l>,
+        is_outermost: bool,
     ) -> Self {
         Self {
             module,
@@ -100,11 +134,11 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
             busy: 0,
             moves: Vec::new(),
             run: None,
-            depth: 0,
+            is_outermost,
         }
     }
 
-    fn lower(&mut self) -> Result<(), Wrong> {
+    fn lower(&mut self) -> Result<(), Diagnostic> {
         for op in self.module.operations(self.sequence.body.clone()) {
             self.frozen(&op)?;
             self.operation(&op)?;
@@ -112,101 +146,85 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
         Ok(())
     }
 
-    /// Refuses an operation that uses a scalar argument.
-    fn frozen(&self, op: &Operation<'m, 's>) -> Result<(), Wrong> {
-        if op.aie_name() == Some("configure") {
-            // What is run there is looked at by itself.
+    /// Refuses an operation that uses a scalar argument. What is run is looked at by itself.
+    fn frozen(&self, op: &Operation<'m, 's>) -> Result<(), Diagnostic> {
+        let arguments = self.sequence.arguments.iter();
+        let mut scalars = arguments.filter(|(_, of)| !of.is_memref());
+        let uses =
+            |(name, _): &(String, Type)| (op.at..op.end).any(|at| self.module.text(at) == name);
+        if op.name == "aiex.configure" || !scalars.any(uses) {
             return Ok(());
         }
-        let scalars = self
-            .sequence
-            .arguments
-            .iter()
-            .filter(|(_, of)| !of.is_memref());
-        for (name, _) in scalars {
-            if (op.at..op.end).any(|i| self.module.text(i) == name) {
-                let message = format!(
-                    "'{}' op value is not a constant: a runtime sequence that depends on its scalar arguments has no static instruction stream",
-                    op.name
-                );
-                return Err(Wrong {
-                    token: op.at,
-                    message,
-                });
-            }
-        }
-        Ok(())
+        let message = format!(
+            "'{}' op value is not a constant: a runtime sequence that depends on its scalar arguments has no static instruction stream",
+            op.name
+        );
+        Err(self.module.at(op.at, message))
     }
 
-    fn operation(&mut self, op: &Operation<'m, 's>) -> Result<(), Wrong> {
-        match op.aie_name() {
-            Some("npu.load_pdi") => {
-                self.load_pdi(op.attribute("device_ref").unwrap_or(&self.device.name))
+    fn operation(&mut self, op: &Operation<'m, 's>) -> Result<(), Diagnostic> {
+        let task = op
+            .operands()
+            .first()
+            .and_then(|name| self.tasks.get(name))
+            .copied();
+        match (op.name, task) {
+            ("aiex.npu.load_pdi", _) => {
+                self.load_pdi(op.attribute("device_ref").unwrap_or(&self.device.name));
             }
-            Some("configure") => self.configure_device(op)?,
-            Some("sync_scratchpad_parameters_from_host") => {
+            ("aiex.configure", _) => self.configure_device(op)?,
+            ("aiex.sync_scratchpad_parameters_from_host", _) => {
                 let bytes = 4 * self.device.variables.len() as u32;
                 self.instructions
                     .push(Instruction::CreateScratchpad { bytes });
             }
-            Some("dma_configure_task_for" | "dma_configure_task") => self.configure(op),
-            Some("dma_start_task") => self.start(op),
-            Some("dma_await_task") => {
-                let task = op.operands().first().and_then(|name| self.tasks.get(name));
-                if let Some(task) = task.copied() {
-                    self.sync(task);
-                    self.busy &= !task.descriptors;
-                }
+            ("aiex.dma_configure_task_for", _) => self.configure(op),
+            ("aiex.dma_start_task", Some(task)) => self.push_queue(task),
+            ("aiex.dma_await_task", Some(task)) => {
+                self.sync(task);
+                self.busy &= !task.descriptors;
             }
-            Some("npu.dma_memcpy_nd") => self.memcpy(op),
-            Some("npu.dma_wait") => {
-                let name = op.attribute("symbol").unwrap_or("");
-                if let Some(((column, row), sends)) = self.device.shim(name) {
-                    let task = Task {
-                        base: column << 25 | row << 20,
-                        descriptor: 0,
-                        descriptors: 0,
-                        sends,
-                        channel: self.device.channel(name),
-                        token: true,
-                    };
-                    self.sync(task);
-                }
-            }
-            Some("npu.write32") => {
-                let number = |key: &str| op.attribute(key).and_then(|v| v.parse().ok());
-                let column: u32 = number("column").unwrap_or(0);
-                let row: u32 = number("row").unwrap_or(0);
-                self.instructions.push(Instruction::Write32 {
-                    address: number("address").unwrap_or(0) | column << 25 | row << 20,
-                    value: number("value").unwrap_or(0),
-                });
+            ("aiex.npu.dma_memcpy_nd", _) => self.memcpy(op),
+            ("aiex.npu.dma_wait", _) => {
+                let task = self.task(op.attribute("symbol").unwrap_or(""));
+                task.into_iter().for_each(|task| self.sync(task));
             }
             _ => {}
         }
         Ok(())
     }
 
+    /// The task of a FIFO, without descriptors.
+    fn task(&self, fifo: &str) -> Option<Task> {
+        let ((column, row), sends) = self.device.shim(fifo)?;
+        Some(Task {
+            base: column << 25 | row << 20,
+            sends,
+            channel: self.device.channel(fifo),
+            ..Task::default()
+        })
+    }
+
     /// Another device is configured, and sequences of it are run.
-    fn configure_device(&mut self, op: &Operation<'m, 's>) -> Result<(), Wrong> {
+    fn configure_device(&mut self, op: &Operation<'m, 's>) -> Result<(), Diagnostic> {
         let name = op.symbol().unwrap_or_default();
         self.load_pdi(name);
-        let devices = match self.target {
-            Target::Instructions { .. } => return Ok(()),
-            Target::FullElf(devices) => devices,
+        let Target::FullElf(devices) = self.target else {
+            return Ok(());
         };
         let Some(device) = devices.iter().find(|device| device.name == name) else {
             return Ok(());
         };
-        let regions = op.regions().into_iter();
-        let runs = regions.flat_map(|region| self.module.operations(region));
-        for run in runs.filter(|op| op.aie_name() == Some("run")) {
-            let named = |sequence: &&Sequence| run.symbol() == Some(&sequence.name);
-            let Some(sequence) = device.sequences.iter().find(named) else {
-                continue;
-            };
-            let passed: Vec<_> = run.operands().iter().map(|it| self.argument(it)).collect();
-            self.run(device, sequence, &passed)?;
+        let runs = op
+            .regions()
+            .into_iter()
+            .flat_map(|region| self.module.operations(region));
+        for run in runs.filter(|op| op.name == "aiex.run") {
+            let mut sequences = device.sequences.iter();
+            if let Some(sequence) = sequences.find(|it| run.symbol() == Some(&it.name)) {
+                let passed: Vec<_> = run.operands().iter().map(|it| self.argument(it)).collect();
+                self.run(device, sequence, &passed)?;
+            }
         }
         Ok(())
     }
@@ -217,10 +235,10 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
         device: &Device,
         sequence: &Sequence,
         passed: &[Option<usize>],
-    ) -> Result<(), Wrong> {
-        let mut inner = Lowering::new(self.module, device, sequence, self.target);
-        inner.depth = self.depth + 1;
-        if inner.depth < DEEPEST {
+    ) -> Result<(), Diagnostic> {
+        let mut inner = Lowering::new(self.module, device, sequence, self.target, false);
+        // Sequences that run each other end here.
+        if self.is_outermost {
             inner.lower()?;
         }
         for mut instruction in inner.instructions {
@@ -231,10 +249,9 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
             self.instructions.push(instruction);
         }
         let is_same = passed.iter().copied().eq((0..passed.len()).map(Some));
-        let count = self.sequence.arguments.len();
         self.run = Some(match (is_same && self.run.is_none(), inner.run) {
-            (true, None) => meaning(self.module, device, sequence, &inner.moves),
-            _ => Program::opaque(count),
+            (true, None) => program(self.module, device, sequence, &inner.moves),
+            _ => Program::opaque(self.sequence.arguments.len()),
         });
         Ok(())
     }
@@ -256,72 +273,45 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
 
     /// A task: its descriptors are written at once, its channel when it starts.
     fn configure(&mut self, op: &Operation<'m, 's>) {
-        let (name, shim) = match op.symbol() {
-            Some(name) if op.aie_name() == Some("dma_configure_task_for") => {
-                (name.to_owned(), self.device.shim(name))
-            }
-            _ => {
-                let sends = op.inner().any(|i| self.module.text(i) == "MM2S");
-                (String::new(), Some(((0, 0), sends)))
-            }
-        };
-        let Some(((column, row), sends)) = shim else {
+        let name = op.symbol().unwrap_or("");
+        let Some(mut task) = self.task(name) else {
             return;
         };
-        let token = op.attribute("issue_token") == Some("true");
-        let base = column << 25 | row << 20;
-        let (mut first, mut descriptors) = (None, 0);
-        for region in op.regions() {
-            for bd in self.module.operations(region) {
-                if bd.aie_name() != Some("dma_bd") {
-                    continue;
-                }
-                let operands = bd.operands();
-                let Some(argument) = operands.first().and_then(|name| self.argument(name)) else {
-                    continue;
-                };
-                let (offset, length) = self.transfer(&bd, argument);
-                self.moves.push((name.clone(), argument, sends));
-                let number = self.descriptor(base, argument, offset, length);
-                first.get_or_insert(number);
-                descriptors |= 1 << number;
+        task.token = op.attribute("issue_token") == Some("true");
+        for bd in op
+            .regions()
+            .into_iter()
+            .flat_map(|region| self.module.operations(region))
+        {
+            let operands = bd.operands();
+            let argument = operands.first().and_then(|name| self.argument(name));
+            let Some(argument) = argument.filter(|_| bd.name == "aie.dma_bd") else {
+                continue;
+            };
+            let is_listed = |at: &usize| self.module.text(at - 1) == ",";
+            let listed = bd.parentheses().filter(is_listed);
+            let mut listed = listed.filter_map(|at| self.module.text(at).parse::<u64>().ok());
+            let offset = listed.next().unwrap_or(0);
+            let length = listed
+                .next()
+                .or_else(|| self.elements(argument))
+                .unwrap_or(0);
+            self.moves.push((name.to_owned(), argument, task.sends));
+            let number = self.descriptor(task.base, argument, offset, length);
+            if task.descriptors == 0 {
+                task.descriptor = number;
             }
+            task.descriptors |= 1 << number;
         }
-        let task = Task {
-            base,
-            descriptor: first.unwrap_or(0),
-            descriptors,
-            sends,
-            channel: self.device.channel(&name),
-            token,
-        };
-        for result in &op.results {
-            self.tasks.insert(result, task);
-        }
+        self.tasks
+            .extend(op.results.iter().map(|result| (*result, task)));
     }
 
-    /// Byte offset and byte length of a descriptor, in either spelling.
-    fn transfer(&self, bd: &Operation<'m, 's>, argument: usize) -> (u64, u64) {
-        let (module, of) = (
-            self.module,
-            self.sequence.arguments.get(argument).map(|a| &a.1),
-        );
-        let width = of.map_or(4, |t| t.element_bytes());
-        let keyed = |key: &str| bd.attribute(key).and_then(|v| v.parse::<u64>().ok());
-        let listed: Vec<u64> = bd
-            .inner()
-            .filter(|i| module.text(i - 1) == ",")
-            .filter_map(|i| module.text(i).parse().ok())
-            .collect();
-        let offset = keyed("offset").or(listed.first().copied()).unwrap_or(0);
-        let whole = of.and_then(|t| t.elements());
-        let length = keyed("len")
-            .or(listed.get(1).copied())
-            .or(whole)
-            .unwrap_or(0);
-        (offset.saturating_mul(width), length.saturating_mul(width))
+    fn elements(&self, argument: usize) -> Option<u64> {
+        self.sequence.arguments.get(argument)?.1.elements()
     }
 
+    /// Writes a descriptor for so many elements of an argument, and gives its number.
     fn descriptor(&mut self, base: u32, argument: usize, offset: u64, length: u64) -> u32 {
         if self.busy == 0xffff {
             self.busy = 0;
@@ -333,7 +323,9 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
             Generation::Npu1 => 0x8000_0000,
             Generation::Npu2 => 0xc000_0000,
         };
-        let length = (length / 4) as u32;
+        let of = self.sequence.arguments.get(argument);
+        let width = of.map_or(4, |(_, of)| of.element_bytes());
+        let length = (length.saturating_mul(width) / 4) as u32;
         self.instructions.push(Instruction::BlockWrite {
             address,
             words: vec![length, 0, 0, 0, burst, 0x0200_0000, 0, 0x0200_0000],
@@ -346,20 +338,9 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
         self.instructions.push(Instruction::AddressPatch {
             address: address + 4,
             argument: argument as u32,
-            offset: (offset as u32).wrapping_add(aperture),
+            offset: (offset.saturating_mul(width) as u32).wrapping_add(aperture),
         });
         number
-    }
-
-    fn start(&mut self, op: &Operation<'m, 's>) {
-        let task = op
-            .operands()
-            .first()
-            .and_then(|name| self.tasks.get(name))
-            .copied();
-        if let Some(task) = task {
-            self.push_queue(task);
-        }
     }
 
     fn push_queue(&mut self, task: Task) {
@@ -384,49 +365,33 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
         });
     }
 
+    /// `%argument[offsets][sizes][strides]`.
     fn memcpy(&mut self, op: &Operation<'m, 's>) {
         let module = self.module;
-        let name = op.attribute("metadata").unwrap_or("").to_owned();
+        let name = op.attribute("metadata").unwrap_or("");
         let argument = op.operands().iter().find_map(|name| self.argument(name));
-        let (Some(argument), Some(((column, row), sends))) = (argument, self.device.shim(&name))
-        else {
+        let (Some(argument), Some(mut task)) = (argument, self.task(name)) else {
             return;
         };
-        let of = self.sequence.arguments.get(argument).map(|a| a.1.clone());
-        let width = of.as_ref().map_or(4, |t| t.element_bytes());
-        let open = op.inner().find(|i| module.text(*i) == "[");
         let list = |open: usize| -> Vec<u64> {
-            (open..module.close(open))
-                .filter_map(|i| module.text(i).parse().ok())
+            let range = open..module.close(open);
+            range
+                .filter_map(|at| module.text(at).parse().ok())
                 .collect()
         };
-        // %arg[offsets][sizes][strides].
-        let offsets = open.map(list).unwrap_or_default();
-        let sizes = open
-            .map(|i| module.close(i) + 1)
-            .filter(|i| module.text(*i) == "[")
-            .map(list);
-        let length: u64 = sizes.map_or(0, |sizes| {
-            sizes.iter().fold(1, |all, size| all.saturating_mul(*size))
-        });
-        let offset = offsets.last().copied().unwrap_or(0);
-        self.moves.push((name.clone(), argument, sends));
-        let base = column << 25 | row << 20;
-        let descriptor = self.descriptor(
-            base,
-            argument,
-            offset.saturating_mul(width),
-            length.saturating_mul(width),
-        );
-        let token = op.attribute("issue_token").map_or(!sends, |v| v == "true");
-        let channel = self.device.channel(&name);
-        self.push_queue(Task {
-            base,
-            descriptor,
-            descriptors: 0,
-            sends,
-            channel,
-            token,
-        });
+        let open = op
+            .inner()
+            .find(|at| module.text(*at) == "[")
+            .unwrap_or(op.end);
+        let offset = list(open).last().copied().unwrap_or(0);
+        let sizes = list(module.close(open) + 1);
+        let length = sizes
+            .iter()
+            .fold(1u64, |all, size| all.saturating_mul(*size));
+        self.moves.push((name.to_owned(), argument, task.sends));
+        task.descriptor = self.descriptor(task.base, argument, offset, length);
+        let token = op.attribute("issue_token");
+        task.token = token.map_or(!task.sends, |token| token == "true");
+        self.push_queue(task);
     }
 }

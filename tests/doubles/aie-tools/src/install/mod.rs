@@ -22,8 +22,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use serde_json::Value;
+
 use crate::identity::Identity;
-use crate::json::Json;
 
 /// A transform script that tiles everything into one herd that works in L1.
 pub const TRANSFORM: &str = r#"// Tiles the kernel's operations into one herd.
@@ -42,15 +43,11 @@ module attributes {transform.with_named_sequence} {
 /// One run of a tool, as its log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// The arguments, without the program.
     pub arguments: Vec<String>,
-    /// The current directory.
     pub directory: PathBuf,
-    /// The names in the environment, sorted.
     pub environment: Vec<String>,
 }
 
-/// An installation.
 #[derive(Clone, Debug)]
 pub struct Installation {
     root: PathBuf,
@@ -104,9 +101,6 @@ const SITE: &str = "venv/lib/python3.12/site-packages";
 
 /// The program that all tools are copies of. It is built on first use by the cargo that runs the
 /// tests, unless `AIE_DOUBLES_BINARY` names one.
-///
-/// # Errors
-/// It cannot be built.
 pub fn binary() -> io::Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build().map_err(|error| error.to_string()));
@@ -136,12 +130,9 @@ fn build() -> io::Result<PathBuf> {
         ));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let executable = text.lines().filter_map(Json::parse).find_map(|message| {
-        message
-            .get("executable")?
-            .as_text()
-            .filter(|t| t.starts_with('/'))
-            .map(PathBuf::from)
+    let executable = text.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        message.get("executable")?.as_str().map(PathBuf::from)
     });
     executable.ok_or_else(|| io::Error::other("cargo built no aie-tools"))
 }
@@ -160,17 +151,11 @@ pub fn real_llvm_objcopy() -> Option<PathBuf> {
 
 impl Installation {
     /// Installs everything under `root`, with aiecc in dialect 1, 2 or 3.
-    ///
-    /// # Errors
-    /// A file cannot be written, or the tools cannot be built.
     pub fn new(root: &Path, dialect: u8) -> io::Result<Self> {
         Self::with_binary(root, dialect, &binary()?)
     }
 
     /// As [`Installation::new`], with the program that all tools are copies of.
-    ///
-    /// # Errors
-    /// A file cannot be written.
     pub fn with_binary(root: &Path, dialect: u8, binary: &Path) -> io::Result<Self> {
         let installation = Self {
             root: root.to_owned(),
@@ -199,22 +184,18 @@ impl Installation {
         Ok(installation)
     }
 
-    /// The site-packages directory.
     pub fn site_packages(&self) -> PathBuf {
         self.root.join(SITE)
     }
 
-    /// The Python environment.
     pub fn venv(&self) -> PathBuf {
         self.root.join("venv")
     }
 
-    /// The transform script.
     pub fn transform(&self) -> PathBuf {
         self.root.join("transform.mlir")
     }
 
-    /// Peano's directory.
     pub fn peano(&self) -> PathBuf {
         self.site_packages().join("llvm-aie")
     }
@@ -238,7 +219,6 @@ impl Installation {
         self.site_packages().join(package).join("bin").join(tool)
     }
 
-    /// The executable of a tool.
     pub fn tool(&self, tool: &str) -> PathBuf {
         for wheel in wheels(self.dialect) {
             if tool == "llvm-objcopy" || wheel.tools.iter().any(|(name, _)| *name == tool) {
@@ -251,10 +231,6 @@ impl Installation {
         self.root.join("xrt/bin").join(tool)
     }
 
-    /// Installs a tool at any place.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn copy(&self, path: &Path, tool: &str, dialect: u8, version: &str) -> io::Result<()> {
         let identity = Identity {
             tool: tool.to_owned(),
@@ -279,17 +255,11 @@ impl Installation {
     }
 
     /// Replaces a tool by another build of the same version, RECORD included.
-    ///
-    /// # Errors
-    /// The tool is not installed, or a file cannot be written.
     pub fn upgrade(&self, tool: &str) -> io::Result<()> {
         self.change(tool, |identity| identity.build += 1)
     }
 
     /// Replaces a tool by one that speaks another dialect.
-    ///
-    /// # Errors
-    /// As [`Installation::upgrade`].
     pub fn set_dialect(&self, tool: &str, dialect: u8) -> io::Result<()> {
         self.change(tool, |identity| identity.dialect = dialect)
     }
@@ -302,23 +272,15 @@ impl Installation {
         self.records()
     }
 
-    /// Removes a tool.
-    ///
-    /// # Errors
-    /// It is not there.
     pub fn remove(&self, tool: &str) -> io::Result<()> {
         fs::remove_file(self.tool(tool))
     }
 
     /// Tells a tool what to do wrong, from its next run on; see the README for the language.
-    ///
-    /// # Errors
-    /// The control file cannot be written.
     pub fn misbehave(&self, tool: &str, control: &str) -> io::Result<()> {
         fs::write(self.beside(tool, "behaviour"), control)
     }
 
-    /// Lets a tool behave again.
     pub fn behave(&self, tool: &str) {
         let _ = fs::remove_file(self.beside(tool, "behaviour"));
     }
@@ -331,20 +293,21 @@ impl Installation {
     /// The runs of a tool since the installation or [`Installation::forget_runs`], in order.
     pub fn runs(&self, tool: &str) -> Vec<Invocation> {
         let log = fs::read_to_string(self.beside(tool, "log")).unwrap_or_default();
-        let texts = |json: Option<&Json>| -> Vec<String> {
-            let items = json.map(Json::items).unwrap_or_default();
-            items
-                .iter()
-                .filter_map(Json::as_text)
-                .map(str::to_owned)
-                .collect()
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let texts = |line: &Value, key: &str| -> Vec<String> {
+            let items = line.get(key).and_then(Value::as_array).into_iter();
+            let texts = items.flatten().filter_map(Value::as_str);
+            texts.map(str::to_owned).collect()
         };
-        let invocations = log.lines().filter_map(Json::parse).map(|line| Invocation {
-            arguments: texts(line.get("argv")),
-            directory: line.get("cwd").and_then(Json::as_text).unwrap_or("").into(),
-            environment: texts(line.get("env")),
-        });
-        invocations.collect()
+        lines
+            .map(|line| Invocation {
+                arguments: texts(&line, "argv"),
+                directory: line.get("cwd").and_then(Value::as_str).unwrap_or("").into(),
+                environment: texts(&line, "env"),
+            })
+            .collect()
     }
 
     /// The runs of a tool that were no questions for its version or options.
@@ -358,7 +321,6 @@ impl Installation {
         runs
     }
 
-    /// Empties the log of a tool.
     pub fn forget_runs(&self, tool: &str) {
         let _ = fs::remove_file(self.beside(tool, "log"));
     }

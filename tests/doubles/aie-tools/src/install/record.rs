@@ -8,7 +8,6 @@ use sha2::{Digest as _, Sha256};
 use super::{Installation, wheels};
 
 impl Installation {
-    /// The wheels' RECORDs.
     pub(super) fn records(&self) -> io::Result<()> {
         for wheel in wheels(self.dialect) {
             let info = format!("{}-{}.dist-info", wheel.distribution, wheel.version);

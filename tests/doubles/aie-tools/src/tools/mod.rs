@@ -21,8 +21,8 @@ pub fn run() -> u8 {
         "air-opt" => air_opt::run(&run),
         "aircc" => aircc::run(&run),
         "aiecc" | "aiecc.py" => aiecc::run(&run),
-        "aie-hsaco" => aie_hsaco::pack::run(&run),
-        "aie-hsaco-dump" => aie_hsaco::dump::run(&run),
+        "aie-hsaco" => aie_hsaco::run(&run),
+        "aie-hsaco-dump" => aie_hsaco::dump(&run),
         "bootgen" => bootgen::run(&run),
         "xclbinutil" => xclbinutil::run(&run),
         "aiebu-asm" => aiebu_asm::run(&run),
@@ -40,7 +40,6 @@ pub fn run() -> u8 {
     }
 }
 
-/// Prints on standard output.
 pub fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -4,35 +4,27 @@
 mod cores;
 mod options;
 mod package;
-mod table;
 
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::design::{Device, Sequence, Target, Wrong, designs, stream};
+use crate::design::{Device, Sequence, Target, designs, stream};
 use crate::mlir::{Diagnostic, Module};
 use crate::run::{Exit, Result, Run, failure, message, read_input};
 
-use options::Asked;
-use table::Output;
+use options::{Asked, Output};
 
-/// A compilation under way.
 struct Compilation<'c> {
     run: &'c Run,
     asked: Asked,
     input: String,
     text: &'c str,
-    /// Where intermediates are, absolute.
     tmpdir: PathBuf,
     steps: usize,
 }
 
-/// Runs aiecc.
-///
-/// # Errors
-/// As the real one: exit code 1 and a message that depends on the dialect.
 pub fn run(run: &Run) -> Result {
     let Some(asked) = Asked::read(run)? else {
         return Ok(());
@@ -118,17 +110,13 @@ impl Compilation<'_> {
         if self.asked.options.flag("n") {
             return self.dry_run();
         }
-        if self.asked.request(Output::Elf).is_some() {
-            // An ELF of the instructions alone, which nobody here has a use for.
-            return Err(failure("aiecc: this double makes no design.elf"));
-        }
         self.progress("input.mlir", "");
         if let Some(wanted) = super::wanted_diagnostic(self.run) {
             return Err(self.refused(&wanted));
         }
         let text = self.text;
         let module = Module::parse(text).map_err(|what| self.refused(&what))?;
-        let all = designs(&module).map_err(|wrong| self.wrong(&module, &wrong))?;
+        let all = designs(&module).map_err(|what| self.refused(&what))?;
         if all.is_empty() {
             return self.no_device();
         }
@@ -148,7 +136,6 @@ impl Compilation<'_> {
         let configured = self.configure(&module, &devices)?;
         self.pack(&devices, &configured)?;
         self.full_elf(&module, &devices, &configured)?;
-        self.rest(&module, &devices);
         if self.run.fails("late") {
             return Err(self.edge_failed("aie.xclbin", "main", None));
         }
@@ -173,7 +160,6 @@ impl Compilation<'_> {
         self.asked.dialect > 1 && !options.flag("no-progress") && !options.flag("verbose")
     }
 
-    /// Progress overwrites one line of standard error.
     fn progress(&mut self, edge: &str, key: &str) {
         self.steps += 1;
         if self.shows_progress() {
@@ -214,17 +200,11 @@ impl Compilation<'_> {
     }
 
     /// A problem that is found in a step of its own.
-    fn step_refused(&self, module: &Module<'_>, wrong: &Wrong, edge: &str, key: &str) -> Exit {
-        let mut exit = self.wrong(module, wrong);
+    fn step_refused(&self, what: &Diagnostic, edge: &str, key: &str) -> Exit {
+        let mut exit = self.refused(what);
         let own = format!("edge '{edge}' (key '{key}')");
         exit.text = exit.text.replace("edge 'input.mlir' (key '')", &own);
         exit
-    }
-
-    fn wrong(&self, module: &Module<'_>, wrong: &Wrong) -> Exit {
-        let token = module.tokens().get(wrong.token);
-        let (line, column) = token.map_or((1, 1), |token| (token.line, token.column));
-        self.refused(&Diagnostic::new(line, column, wrong.message.clone()))
     }
 
     fn no_device(&self) -> Result {
@@ -290,7 +270,7 @@ impl Compilation<'_> {
     }
 
     /// Runs a tool of another package to its end.
-    fn tool(&self, edge: &str, key: &str, tool: &Path, arguments: &[String]) -> Result {
+    fn tool(&self, edge: &str, key: &str, tool: &Path, arguments: &[&str]) -> Result {
         if self.asked.options.flag("verbose") {
             let _ = writeln!(
                 std::io::stderr(),
@@ -310,7 +290,6 @@ impl Compilation<'_> {
         }
     }
 
-    /// The first dialect takes any number.
     fn host_buffers(&self, devices: &[Device]) -> Result {
         if self.asked.dialect == 1 {
             return Ok(());
@@ -343,7 +322,7 @@ impl Compilation<'_> {
     }
 
     fn instructions(&mut self, module: &Module<'_>, devices: &[Device]) -> Result {
-        let Some(request) = self.asked.request(Output::Insts).cloned() else {
+        let Some(request) = self.asked.request(Output::Insts) else {
             return Ok(());
         };
         let target = Target::Instructions {
@@ -357,8 +336,7 @@ impl Compilation<'_> {
                 let path = self.output(&request.name, &device.name, &sequence.name);
                 self.unique(&mut paths, &path, request.edge)?;
                 let stream = stream(module, device, sequence, target);
-                let stream = stream
-                    .map_err(|wrong| self.step_refused(module, &wrong, request.edge, &key))?;
+                let stream = stream.map_err(|what| self.step_refused(&what, request.edge, &key))?;
                 self.run.deliver("insts", &path, &stream.bytes());
             }
         }
@@ -376,34 +354,4 @@ impl Compilation<'_> {
         paths.push(path.to_owned());
         Ok(())
     }
-
-    /// Outputs that nothing else depends on.
-    fn rest(&mut self, module: &Module<'_>, devices: &[Device]) {
-        let requests = self.asked.requests.clone();
-        for request in requests {
-            for device in devices {
-                let path = self.output(&request.name, &device.name, "");
-                let bytes = match request.output {
-                    Output::Addresses => self.text.as_bytes().to_vec(),
-                    Output::Parameters => parameters(device).into_bytes(),
-                    Output::Txn => {
-                        format!("module {{\n{}\n}}\n", module.print(device.body.clone()))
-                            .into_bytes()
-                    }
-                    Output::CtrlPkt => module.identity(device.body.clone()).into_bytes(),
-                    _ => continue,
-                };
-                self.run.deliver("other", &path, &bytes);
-            }
-        }
-    }
-}
-
-/// The list of external variables: number, then name, word, type and kind of each.
-fn parameters(device: &Device) -> String {
-    let mut text = format!("{}\n", device.variables.len());
-    for (word, name) in device.variables.iter().enumerate() {
-        text.push_str(&format!("{name} {word} i32 core\n"));
-    }
-    text
 }
