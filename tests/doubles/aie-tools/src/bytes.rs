@@ -58,13 +58,3 @@ impl Image {
         }
     }
 }
-
-pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let four = bytes.get(at..at.checked_add(4)?)?;
-    four.try_into().ok().map(u32::from_le_bytes)
-}
-
-pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    let eight = bytes.get(at..at.checked_add(8)?)?;
-    eight.try_into().ok().map(u64::from_le_bytes)
-}

@@ -379,7 +379,7 @@ impl<'m, 's> Flow<'m, 's> {
     }
 
     /// The program that gives each argument of `outputs` what the name beside it holds.
-    pub fn program(mut self, outputs: &[(usize, String)], elements: Option<u64>) -> Program {
+    pub fn program(mut self, outputs: &[(usize, String)]) -> Program {
         let opaque = Program::opaque(self.arguments.len());
         let types = self.arguments.iter();
         let arguments: Vec<_> = types
@@ -406,10 +406,7 @@ impl<'m, 's> Flow<'m, 's> {
         let whole = seen.and_then(|it| self.arguments.get(it)?.elements());
         Program {
             arguments,
-            elements: whole
-                .or(tile)
-                .or(elements)
-                .and_then(|it| it.try_into().ok()),
+            elements: whole.or(tile).and_then(|it| it.try_into().ok()),
             steps: Some(self.steps),
         }
     }

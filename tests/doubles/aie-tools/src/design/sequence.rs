@@ -1,16 +1,14 @@
-//! The instruction stream of a runtime sequence: DMA tasks as real aiecc lowers them, then the
-//! kernel's program (see [`crate::program`]).
-
-use std::collections::HashMap;
+//! The instruction stream of a runtime sequence: a buffer descriptor, its patch and a start for
+//! each transfer, as real aiecc writes them, then the kernel's program (see [`crate::program`]).
 
 use super::{Device, Sequence};
 use crate::kernel::Flow;
-use crate::mlir::{Diagnostic, Module, Operation, Type};
+use crate::mlir::{Module, Operation, Type};
 use crate::program::Program;
 use crate::stream::{Generation, Instruction, Stream};
 
 /// What a stream is for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Target<'t> {
     /// An `insts.bin`. `folds`: addresses of arguments that the firmware does not translate are
     /// translated.
@@ -19,86 +17,60 @@ pub enum Target<'t> {
     FullElf(&'t [Device]),
 }
 
-/// A FIFO that moves an argument, and whether into the array.
-type Move = (String, usize, bool);
-
-struct Lowering<'l, 'm, 's> {
-    module: &'m Module<'s>,
-    device: &'l Device,
-    sequence: &'l Sequence,
+struct Lowering<'l, 's> {
+    module: &'l Module<'s>,
     target: Target<'l>,
     instructions: Vec<Instruction>,
-    tasks: HashMap<&'s str, Task>,
-    /// A bit for each descriptor of a task that nobody has waited for.
-    busy: u32,
-    moves: Vec<Move>,
-    /// What the sequences compute that it runs, if it runs some.
-    run: Option<Program>,
-    is_outermost: bool,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Task {
-    /// The shim tile's registers.
-    base: u32,
-    descriptor: u32,
-    /// A bit for each.
+    program: Option<Program>,
+    /// How many descriptors are in use.
     descriptors: u32,
-    sends: bool,
-    channel: u32,
-    token: bool,
 }
 
-impl Task {
-    fn control(&self) -> u32 {
-        let first = if self.sends { 0x1_d210 } else { 0x1_d200 };
-        self.base | (first + 8 * self.channel)
-    }
-}
-
-/// The stream of one sequence of a device, unless it depends on values of run time.
+/// The stream of one sequence of a device.
 pub fn stream(
     module: &Module<'_>,
     device: &Device,
     sequence: &Sequence,
     target: Target<'_>,
-) -> Result<Stream, Diagnostic> {
-    let mut lowering = Lowering::new(module, device, sequence, target, true);
-    lowering.lower()?;
-    let own = || program(module, device, sequence, &lowering.moves);
-    let program = lowering.run.clone().unwrap_or_else(own);
+) -> Stream {
+    let mut lowering = Lowering {
+        module,
+        target,
+        instructions: Vec::new(),
+        program: None,
+        descriptors: 0,
+    };
+    lowering.sequence(device, sequence, true);
+    let opaque = || Program::opaque(sequence.arguments.len());
+    let program = lowering.program.unwrap_or_else(opaque);
     lowering.instructions.extend(program.instructions());
-    Ok(Stream {
+    Stream {
         generation: device.part.generation,
         columns: device.part.columns as u8,
         instructions: lowering.instructions,
-    })
+    }
 }
 
-/// What comes out of the array in terms of what goes in.
-fn program(module: &Module<'_>, device: &Device, sequence: &Sequence, moves: &[Move]) -> Program {
-    let types: Vec<Type> = sequence
-        .arguments
-        .iter()
-        .map(|(_, of)| of.clone())
-        .collect();
+/// What comes out of the array in terms of what goes in. A move is a FIFO and an argument.
+fn program(
+    module: &Module<'_>,
+    device: &Device,
+    sequence: &Sequence,
+    moves: &[(&str, usize)],
+) -> Program {
+    let arguments = &sequence.arguments;
+    let types: Vec<Type> = arguments.iter().map(|(_, of)| of.clone()).collect();
     if let Some(hex) = device.cores.iter().find_map(|core| core.program.as_ref()) {
-        let words: Option<Vec<u32>> = hex
-            .split(' ')
-            .map(|word| u32::from_str_radix(word, 16).ok())
-            .collect();
-        let known = words.and_then(|words| Program::from_words(&words).ok());
-        return known.unwrap_or_else(|| Program::opaque(types.len()));
+        let word = |word| u32::from_str_radix(word, 16).unwrap_or(0);
+        let words: Vec<u32> = hex.split(' ').map(word).collect();
+        let known = Program::from_words(&words);
+        return known.unwrap_or_else(|_| Program::opaque(types.len()));
     }
     let mut flow = Flow::new(module, &types, &device.variables);
-    for (index, (name, _)) in sequence.arguments.iter().enumerate() {
-        flow.name(&format!("the sequence's {name}"), index);
-    }
-    let name = |index: usize| {
-        let argument = sequence.arguments.get(index);
-        argument.map_or_else(String::new, |(name, _)| format!("the sequence's {name}"))
-    };
-    for (fifo, argument, _) in moves.iter().filter(|(.., sends)| *sends) {
+    let name = |index: usize| format!("argument {index}");
+    (0..types.len()).for_each(|index| flow.name(&name(index), index));
+    let sends = |fifo: &str| device.shim(fifo).is_some_and(|(_, sends)| sends);
+    for (fifo, argument) in moves.iter().filter(|(fifo, _)| sends(fifo)) {
         flow.copy(&name(*argument), fifo);
     }
     for (from, to) in &device.links {
@@ -107,153 +79,55 @@ fn program(module: &Module<'_>, device: &Device, sequence: &Sequence, moves: &[M
     for core in &device.cores {
         flow.read(module.nested(core.body.clone()));
     }
-    let mut outputs: Vec<(usize, String)> = Vec::new();
-    for (fifo, argument, _) in moves.iter().filter(|(.., sends)| !*sends) {
-        if !outputs.iter().any(|(known, _)| known == argument) {
-            outputs.push((*argument, fifo.clone()));
-        }
-    }
-    flow.program(&outputs, None)
+    let given = moves.iter().filter(|(fifo, _)| !sends(fifo));
+    let mut outputs: Vec<_> = given.map(|(fifo, it)| (*it, (*fifo).to_owned())).collect();
+    outputs.dedup();
+    flow.program(&outputs)
 }
 
-impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
-    fn new(
-        module: &'m Module<'s>,
-        device: &'l Device,
-        sequence: &'l Sequence,
-        target: Target<'l>,
-        is_outermost: bool,
-    ) -> Self {
-        Self {
-            module,
-            device,
-            sequence,
-            target,
-            instructions: Vec::new(),
-            tasks: HashMap::new(),
-            busy: 0,
-            moves: Vec::new(),
-            run: None,
-            is_outermost,
-        }
-    }
-
-    fn lower(&mut self) -> Result<(), Diagnostic> {
-        for op in self.module.operations(self.sequence.body.clone()) {
-            self.frozen(&op)?;
-            self.operation(&op)?;
-        }
-        Ok(())
-    }
-
-    /// Refuses an operation that uses a scalar argument. What is run is looked at by itself.
-    fn frozen(&self, op: &Operation<'m, 's>) -> Result<(), Diagnostic> {
-        let arguments = self.sequence.arguments.iter();
-        let mut scalars = arguments.filter(|(_, of)| !of.is_memref());
-        let uses =
-            |(name, _): &(String, Type)| (op.at..op.end).any(|at| self.module.text(at) == name);
-        if op.name == "aiex.configure" || !scalars.any(uses) {
-            return Ok(());
-        }
-        let message = format!(
-            "'{}' op value is not a constant: a runtime sequence that depends on its scalar arguments has no static instruction stream",
-            op.name
-        );
-        Err(self.module.at(op.at, message))
-    }
-
-    fn operation(&mut self, op: &Operation<'m, 's>) -> Result<(), Diagnostic> {
-        let task = op
-            .operands()
-            .first()
-            .and_then(|name| self.tasks.get(name))
-            .copied();
-        match (op.name, task) {
-            ("aiex.npu.load_pdi", _) => {
-                self.load_pdi(op.attribute("device_ref").unwrap_or(&self.device.name));
-            }
-            ("aiex.configure", _) => self.configure_device(op)?,
-            ("aiex.sync_scratchpad_parameters_from_host", _) => {
-                let bytes = 4 * self.device.variables.len() as u32;
-                self.instructions
-                    .push(Instruction::CreateScratchpad { bytes });
-            }
-            ("aiex.dma_configure_task_for", _) => self.configure(op),
-            ("aiex.dma_start_task", Some(task)) => self.push_queue(task),
-            ("aiex.dma_await_task", Some(task)) => {
-                self.sync(task);
-                self.busy &= !task.descriptors;
-            }
-            ("aiex.npu.dma_memcpy_nd", _) => self.memcpy(op),
-            ("aiex.npu.dma_wait", _) => {
-                let task = self.task(op.attribute("symbol").unwrap_or(""));
-                task.into_iter().for_each(|task| self.sync(task));
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// The task of a FIFO, without descriptors.
-    fn task(&self, fifo: &str) -> Option<Task> {
-        let ((column, row), sends) = self.device.shim(fifo)?;
-        Some(Task {
-            base: column << 25 | row << 20,
-            sends,
-            channel: self.device.channel(fifo),
-            ..Task::default()
-        })
-    }
-
-    /// Another device is configured, and sequences of it are run.
-    fn configure_device(&mut self, op: &Operation<'m, 's>) -> Result<(), Diagnostic> {
-        let name = op.symbol().unwrap_or_default();
-        self.load_pdi(name);
-        let Target::FullElf(devices) = self.target else {
-            return Ok(());
-        };
-        let Some(device) = devices.iter().find(|device| device.name == name) else {
-            return Ok(());
-        };
-        let runs = op
-            .regions()
-            .into_iter()
-            .flat_map(|region| self.module.operations(region));
-        for run in runs.filter(|op| op.name == "aiex.run") {
-            let mut sequences = device.sequences.iter();
-            if let Some(sequence) = sequences.find(|it| run.symbol() == Some(&it.name)) {
-                let passed: Vec<_> = run.operands().iter().map(|it| self.argument(it)).collect();
-                self.run(device, sequence, &passed)?;
+impl<'s> Lowering<'_, 's> {
+    fn sequence(&mut self, device: &Device, sequence: &Sequence, is_outermost: bool) {
+        let mut moves = Vec::new();
+        let mut fifo = "";
+        let mut configured = device;
+        for op in self.module.nested(sequence.body.clone()) {
+            match op.name {
+                "aiex.npu.load_pdi" => {
+                    self.load_pdi(op.attribute("device_ref").unwrap_or(&device.name));
+                }
+                "aiex.sync_scratchpad_parameters_from_host" => {
+                    let bytes = 4 * device.variables.len() as u32;
+                    self.instructions
+                        .push(Instruction::CreateScratchpad { bytes });
+                }
+                "aiex.dma_configure_task_for" => fifo = op.symbol().unwrap_or(""),
+                "aie.dma_bd" => moves.extend(self.transfer(device, sequence, &op, fifo)),
+                "aiex.npu.dma_memcpy_nd" => {
+                    fifo = op.attribute("metadata").unwrap_or("");
+                    moves.extend(self.transfer(device, sequence, &op, fifo));
+                }
+                "aiex.dma_await_task" | "aiex.npu.dma_wait" => self.wait(device, fifo),
+                "aiex.configure" => {
+                    let name = op.symbol().unwrap_or("");
+                    self.load_pdi(name);
+                    if let Target::FullElf(devices) = self.target {
+                        let named = devices.iter().find(|device| device.name == name);
+                        configured = named.unwrap_or(device);
+                    }
+                }
+                // The sequence of another device, with the same arguments.
+                "aiex.run" if is_outermost => {
+                    let mut sequences = configured.sequences.iter();
+                    if let Some(run) = sequences.find(|it| op.symbol() == Some(&it.name)) {
+                        self.sequence(configured, run, false);
+                    }
+                }
+                _ => {}
             }
         }
-        Ok(())
-    }
-
-    /// The operations of another sequence, with the arguments of this one in the place of its own.
-    fn run(
-        &mut self,
-        device: &Device,
-        sequence: &Sequence,
-        passed: &[Option<usize>],
-    ) -> Result<(), Diagnostic> {
-        let mut inner = Lowering::new(self.module, device, sequence, self.target, false);
-        // Sequences that run each other end here.
-        if self.is_outermost {
-            inner.lower()?;
+        if self.program.is_none() {
+            self.program = Some(program(self.module, device, sequence, &moves));
         }
-        for mut instruction in inner.instructions {
-            if let Instruction::AddressPatch { argument, .. } = &mut instruction {
-                let outer = passed.get(*argument as usize).copied().flatten();
-                *argument = outer.map_or(*argument, |outer| outer as u32);
-            }
-            self.instructions.push(instruction);
-        }
-        let is_same = passed.iter().copied().eq((0..passed.len()).map(Some));
-        self.run = Some(match (is_same && self.run.is_none(), inner.run) {
-            (true, None) => program(self.module, device, sequence, &inner.moves),
-            _ => Program::opaque(self.sequence.arguments.len()),
-        });
-        Ok(())
     }
 
     fn load_pdi(&mut self, name: &str) {
@@ -267,131 +141,65 @@ impl<'l, 'm, 's> Lowering<'l, 'm, 's> {
         self.instructions.push(Instruction::LoadPdi { id });
     }
 
-    fn argument(&self, name: &str) -> Option<usize> {
-        self.sequence.arguments.iter().position(|(n, _)| n == name)
-    }
-
-    /// A task: its descriptors are written at once, its channel when it starts.
-    fn configure(&mut self, op: &Operation<'m, 's>) {
-        let name = op.symbol().unwrap_or("");
-        let Some(mut task) = self.task(name) else {
-            return;
-        };
-        task.token = op.attribute("issue_token") == Some("true");
-        for bd in op
-            .regions()
-            .into_iter()
-            .flat_map(|region| self.module.operations(region))
-        {
-            let operands = bd.operands();
-            let argument = operands.first().and_then(|name| self.argument(name));
-            let Some(argument) = argument.filter(|_| bd.name == "aie.dma_bd") else {
-                continue;
-            };
-            let is_listed = |at: &usize| self.module.text(at - 1) == ",";
-            let listed = bd.parentheses().filter(is_listed);
-            let mut listed = listed.filter_map(|at| self.module.text(at).parse::<u64>().ok());
-            let offset = listed.next().unwrap_or(0);
-            let length = listed
-                .next()
-                .or_else(|| self.elements(argument))
-                .unwrap_or(0);
-            self.moves.push((name.to_owned(), argument, task.sends));
-            let number = self.descriptor(task.base, argument, offset, length);
-            if task.descriptors == 0 {
-                task.descriptor = number;
-            }
-            task.descriptors |= 1 << number;
-        }
-        self.tasks
-            .extend(op.results.iter().map(|result| (*result, task)));
-    }
-
-    fn elements(&self, argument: usize) -> Option<u64> {
-        self.sequence.arguments.get(argument)?.1.elements()
-    }
-
-    /// Writes a descriptor for so many elements of an argument, and gives its number.
-    fn descriptor(&mut self, base: u32, argument: usize, offset: u64, length: u64) -> u32 {
-        if self.busy == 0xffff {
-            self.busy = 0;
-        }
-        let number = self.busy.trailing_ones();
-        self.busy |= 1 << number;
+    /// One transfer of an argument through a FIFO: all of it, or as many elements as are listed.
+    fn transfer(
+        &mut self,
+        device: &Device,
+        sequence: &Sequence,
+        op: &Operation<'_, 's>,
+        fifo: &'s str,
+    ) -> Option<(&'s str, usize)> {
+        let operands = op.operands();
+        let mut arguments = sequence.arguments.iter();
+        let argument = arguments.position(|(name, _)| operands.contains(&name.as_str()))?;
+        let of = &sequence.arguments.get(argument)?.1;
+        let ((column, row), sends) = device.shim(fifo)?;
+        let base = column << 25 | row << 20;
+        let mut numbers = op
+            .parentheses()
+            .filter_map(|at| self.module.text(at).parse::<u64>().ok());
+        let listed = numbers.next_back().filter(|_| op.name == "aie.dma_bd");
+        let elements = of.elements().or(listed).unwrap_or(0);
+        // What was waited for is free again.
+        let number = self.descriptors % 16;
+        self.descriptors += 1;
         let address = base | (0x1_d000 + 0x20 * number);
-        let burst = match self.device.part.generation {
+        let burst = match device.part.generation {
             Generation::Npu1 => 0x8000_0000,
             Generation::Npu2 => 0xc000_0000,
         };
-        let of = self.sequence.arguments.get(argument);
-        let width = of.map_or(4, |(_, of)| of.element_bytes());
-        let length = (length.saturating_mul(width) / 4) as u32;
-        self.instructions.push(Instruction::BlockWrite {
-            address,
-            words: vec![length, 0, 0, 0, burst, 0x0200_0000, 0, 0x0200_0000],
-        });
+        let length = (elements * of.element_bytes() / 4) as u32;
         // The firmware translates the addresses of the first five.
         let aperture = match self.target {
             Target::Instructions { folds: true } if argument >= 5 => 0x8000_0000,
             _ => 0,
         };
-        self.instructions.push(Instruction::AddressPatch {
-            address: address + 4,
-            argument: argument as u32,
-            offset: (offset.saturating_mul(width) as u32).wrapping_add(aperture),
-        });
-        number
+        let queue = if sends { 0x1_d214 } else { 0x1_d204 } + 8 * device.channel(fifo);
+        self.instructions.extend([
+            Instruction::BlockWrite {
+                address,
+                words: vec![length, 0, 0, 0, burst, 0x0200_0000, 0, 0x0200_0000],
+            },
+            Instruction::AddressPatch {
+                address: address + 4,
+                argument: argument as u32,
+                offset: aperture,
+            },
+            Instruction::Write32 {
+                address: base | queue,
+                value: u32::from(!sends) << 31 | number,
+            },
+        ]);
+        Some((fifo, argument))
     }
 
-    fn push_queue(&mut self, task: Task) {
-        if task.token {
-            self.instructions.push(Instruction::MaskWrite {
-                address: task.control(),
-                value: 0xf00,
-                mask: 0x1f00,
+    fn wait(&mut self, device: &Device, fifo: &str) {
+        self.descriptors = 0;
+        if let Some(((column, _), sends)) = device.shim(fifo) {
+            self.instructions.push(Instruction::Sync {
+                tile: column << 16 | u32::from(sends),
+                channel: device.channel(fifo) << 24 | 0x0001_0100,
             });
         }
-        self.instructions.push(Instruction::Write32 {
-            address: task.control() + 4,
-            value: u32::from(task.token) << 31 | task.descriptor,
-        });
-    }
-
-    fn sync(&mut self, task: Task) {
-        let column = task.base >> 25;
-        self.instructions.push(Instruction::Sync {
-            tile: column << 16 | u32::from(task.sends),
-            channel: task.channel << 24 | 0x0001_0100,
-        });
-    }
-
-    /// `%argument[offsets][sizes][strides]`.
-    fn memcpy(&mut self, op: &Operation<'m, 's>) {
-        let module = self.module;
-        let name = op.attribute("metadata").unwrap_or("");
-        let argument = op.operands().iter().find_map(|name| self.argument(name));
-        let (Some(argument), Some(mut task)) = (argument, self.task(name)) else {
-            return;
-        };
-        let list = |open: usize| -> Vec<u64> {
-            let range = open..module.close(open);
-            range
-                .filter_map(|at| module.text(at).parse().ok())
-                .collect()
-        };
-        let open = op
-            .inner()
-            .find(|at| module.text(*at) == "[")
-            .unwrap_or(op.end);
-        let offset = list(open).last().copied().unwrap_or(0);
-        let sizes = list(module.close(open) + 1);
-        let length = sizes
-            .iter()
-            .fold(1u64, |all, size| all.saturating_mul(*size));
-        self.moves.push((name.to_owned(), argument, task.sends));
-        task.descriptor = self.descriptor(task.base, argument, offset, length);
-        let token = op.attribute("issue_token");
-        task.token = token.map_or(!task.sends, |token| token == "true");
-        self.push_queue(task);
     }
 }

@@ -166,7 +166,7 @@ fn command(run: &Run, options: &Options, format: &str, tmpdir: &str, npu: &Path)
         command.push(format!("--npu-insts-name={insts}"));
     }
     if format == "xclbin" {
-        for name in words("xclbin-kernel-name xclbin-instance-name xclbin-kernel-id xclbin-input") {
+        for name in words("xclbin-kernel-name xclbin-instance-name xclbin-kernel-id") {
             let value = options.get(&name);
             command.extend(value.map(|value| format!("--{name}={value}")));
         }
@@ -282,46 +282,13 @@ impl Design {
         Some(Self {
             part,
             name: function.symbol()?.to_owned(),
-            program: flow.program(&outputs, None),
+            program: flow.program(&outputs),
             arguments,
             variables,
             links,
             identity: md5(identity.as_bytes()),
             has_herd,
         })
-    }
-
-    /// The arguments that the program reads, and those that it gives: nobody knows of an opaque
-    /// one, so that everything goes in and the last comes out.
-    fn flows(&self) -> [(&'static str, Vec<usize>); 2] {
-        let (mut reads, mut gives) = (Vec::new(), Vec::new());
-        for step in self.program.steps.iter().flatten() {
-            for (operand, list) in step
-                .operands
-                .iter()
-                .map(|operand| (operand, false))
-                .chain([(&step.result, true)])
-            {
-                if let Operand::Argument(index) = operand {
-                    let list = if list { &mut gives } else { &mut reads };
-                    list.push(*index as usize);
-                }
-            }
-        }
-        if self.program.steps.is_none() {
-            let is_buffer = |index: &usize| {
-                self.arguments
-                    .get(*index)
-                    .is_some_and(|it| it.1.is_memref())
-            };
-            reads = (0..self.arguments.len()).filter(is_buffer).collect();
-            gives = reads.last().copied().into_iter().collect();
-        }
-        for list in [&mut reads, &mut gives] {
-            list.sort_unstable();
-            list.dedup();
-        }
-        [("in", reads), ("out", gives)]
     }
 
     /// The module: a device with a sequence, and for a full ELF another one without tiles, whose
@@ -347,28 +314,22 @@ impl Design {
             writeln!(text, "    %shim_{column} = aie.tile({column}, 0)")?;
         }
         writeln!(text, "    %core_tile = aie.tile(0, 2)")?;
-        let flows = self.flows();
-        for (side, indices) in &flows {
-            for (number, index) in indices.iter().enumerate() {
-                // A shim has two channels each way.
-                let shim = format!("%shim_{}", (number / 2) % columns);
-                let ends = match *side {
-                    "in" => format!("{shim}, {{%core_tile}}"),
-                    _ => format!("%core_tile, {{{shim}}}"),
-                };
-                let element = self
-                    .arguments
-                    .get(*index)
-                    .map_or("i32", |(_, of)| of.element());
-                writeln!(
-                    text,
-                    "    aie.objectfifo @air_{side}_{index}({ends}, 2 : i32) : !aie.objectfifo<memref<{}x{element}>>",
-                    self.elements(*index)
-                )?;
-            }
+        for (index, (_, of)) in self.buffers() {
+            // A shim has two channels each way.
+            let shim = format!("%shim_{}", (index / 2) % columns);
+            let ends = match self.is_given(index) {
+                true => format!("%core_tile, {{{shim}}}"),
+                false => format!("{shim}, {{%core_tile}}"),
+            };
+            writeln!(
+                text,
+                "    aie.objectfifo @air_{index}({ends}, 2 : i32) : !aie.objectfifo<memref<{}x{}>>",
+                self.elements(index),
+                of.element()
+            )?;
         }
         self.core(text)?;
-        self.sequence(text, &flows, is_configured)?;
+        self.sequence(text, is_configured)?;
         writeln!(text, "  }}")?;
         if is_configured {
             let list = |part: fn(&(String, Type)) -> String| {
@@ -419,18 +380,13 @@ impl Design {
         )
     }
 
-    fn sequence(
-        &self,
-        text: &mut String,
-        flows: &[(&str, Vec<usize>); 2],
-        is_configured: bool,
-    ) -> std::fmt::Result {
+    fn sequence(&self, text: &mut String, is_configured: bool) -> std::fmt::Result {
         let list = self
             .arguments
             .iter()
             .map(|(name, of)| format!("{name}: {}", of.text));
-        let suffix = if is_configured { "_0_sequence" } else { "" };
         let list = list.collect::<Vec<_>>().join(", ");
+        let suffix = if is_configured { "_0_sequence" } else { "" };
         writeln!(
             text,
             "    aie.runtime_sequence @{}{suffix}({list}) {{",
@@ -439,33 +395,33 @@ impl Design {
         if !self.variables.is_empty() {
             writeln!(text, "      aiex.sync_scratchpad_parameters_from_host")?;
         }
-        let tasks = || {
-            flows
-                .iter()
-                .flat_map(|(side, all)| all.iter().map(move |it| (*side, *it)))
-        };
-        for (side, index) in tasks() {
-            let Some((name, of)) = self.arguments.get(index) else {
-                continue;
-            };
-            let token = if side == "out" {
-                " {issue_token = true}"
-            } else {
-                ""
-            };
+        for (index, (name, of)) in self.buffers() {
             writeln!(
                 text,
-                "      %{side}_{index} = aiex.dma_configure_task_for @air_{side}_{index} {{\n        aie.dma_bd({name} : {}, 0, {})\n        aie.end\n      }}{token}",
+                "      %task_{index} = aiex.dma_configure_task_for @air_{index} {{\n        aie.dma_bd({name} : {}, 0, {})\n        aie.end\n      }} {{issue_token = {}}}\n      aiex.dma_start_task(%task_{index})",
                 of.text,
-                self.elements(index)
+                self.elements(index),
+                self.is_given(index)
             )?;
         }
-        for (side, index) in tasks() {
-            writeln!(text, "      aiex.dma_start_task(%{side}_{index})")?;
-        }
-        for (side, index) in tasks().filter(|(side, _)| *side == "out") {
-            writeln!(text, "      aiex.dma_await_task(%{side}_{index})")?;
+        for (index, _) in self.buffers().filter(|(index, _)| self.is_given(*index)) {
+            writeln!(text, "      aiex.dma_await_task(%task_{index})")?;
         }
         writeln!(text, "    }}")
+    }
+
+    fn buffers(&self) -> impl Iterator<Item = (usize, &(String, Type))> {
+        let all = self.arguments.iter().enumerate();
+        all.filter(|(_, (_, of))| of.is_memref())
+    }
+
+    /// Whether the program gives an argument; an opaque one gives the last.
+    fn is_given(&self, index: usize) -> bool {
+        match &self.program.steps {
+            Some(steps) => steps
+                .iter()
+                .any(|it| it.result == Operand::Argument(index as u32)),
+            None => self.buffers().last().is_some_and(|(last, _)| last == index),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! xclbinutil: as much of it as aiecc and the packers use.
+//! xclbinutil: as much of it as aiecc uses.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::axlf::{Partition, Section, axlf, items, kind, number, sections, uuid_text};
-use crate::bytes::{Image, u32_at, u64_at};
+use crate::axlf::{Section, axlf, items, kind, number, partition};
+use crate::bytes::Image;
 use crate::run::{Result, Run, failure, random_uuid};
 use crate::tools::print;
 
@@ -29,10 +29,8 @@ fn triple(value: &str) -> Result<Triple> {
 
 #[derive(Default)]
 struct Asked {
-    input: Option<String>,
     output: Option<String>,
     add: Vec<Triple>,
-    dump: Vec<Triple>,
     kernels: Vec<String>,
     force: bool,
     quiet: bool,
@@ -51,10 +49,8 @@ impl Asked {
                 rest.next().cloned().ok_or_else(missing)
             };
             match option.as_str() {
-                "--input" => asked.input = Some(take()?),
                 "--output" => asked.output = Some(take()?),
                 "--add-replace-section" => asked.add.push(triple(&take()?)?),
-                "--dump-section" => asked.dump.push(triple(&take()?)?),
                 "--add-kernel" => asked.kernels.push(take()?),
                 "--force" => asked.force = true,
                 "--quiet" => asked.quiet = true,
@@ -76,30 +72,21 @@ pub fn run(run: &Run) -> Result {
     if !asked.quiet {
         print("XRT Build Version: 2.26.0\n");
     }
-    let dumped = asked.dump.iter().map(|[.., file]| file);
-    for output in asked.output.iter().chain(dumped) {
-        if !asked.force && Path::new(output).exists() {
-            return Err(error(format!(
-                "The output file '{output}' already exists.  Use the '--force' option to overwrite it."
-            )));
-        }
+    let existing = asked
+        .output
+        .as_ref()
+        .filter(|output| Path::new(output).exists());
+    if let Some(output) = existing.filter(|_| !asked.force) {
+        return Err(error(format!(
+            "The output file '{output}' already exists.  Use the '--force' option to overwrite it."
+        )));
     }
-    let mut container = match &asked.input {
-        Some(input) => {
-            let missing = "The following input file could not be found:";
-            let bytes = fs::read(input).map_err(|_| error(format!("{missing} '{input}'.")))?;
-            sections(&bytes).ok_or_else(|| error(format!("The file '{input}' is no xclbin")))?
-        }
-        None => Vec::new(),
-    };
+    let mut container = Vec::new();
     for [section, format, file] in &asked.add {
         add(&mut container, section, format, file)?;
     }
     for file in &asked.kernels {
         add_kernels(&mut container, file)?;
-    }
-    for [section, format, file] in &asked.dump {
-        dump(&container, section, format, file)?;
     }
     if let Some(output) = &asked.output {
         let order = [
@@ -112,9 +99,6 @@ pub fn run(run: &Run) -> Result {
             kind::GROUP_TOPOLOGY,
         ];
         container.sort_by_key(|section| order.iter().position(|kind| *kind == section.kind));
-        container
-            .iter_mut()
-            .for_each(|it| it.payload = described(it));
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_secs());
         let bytes = axlf(&container, now, random_uuid());
@@ -134,7 +118,6 @@ fn put(container: &mut Vec<Section>, of: u32, name: &str, data: Vec<u8>) {
         kind: of,
         name: name.to_owned(),
         data,
-        payload: None,
     });
 }
 
@@ -157,15 +140,14 @@ fn add(container: &mut Vec<Section>, section: &str, format: &str, file: &str) ->
         ("AIE_PARTITION", "JSON") => {
             let directory = path.parent().unwrap_or(Path::new(""));
             let load = |name: &str| fs::read(directory.join(name)).ok();
-            let partition = Partition::from_json(&json, load);
+            let data = partition(&json, load);
             let wrong = || error(format!("{file}: no AIE partition, or a PDI is missing"));
-            let mut partition = partition.ok_or_else(wrong)?;
-            // An xclbin that is extended keeps the PDIs that it has.
-            let earlier = find(container, kind::AIE_PARTITION).and_then(Partition::from_section);
-            partition
-                .pdis
-                .splice(0..0, earlier.into_iter().flat_map(|it| it.pdis));
-            put(container, kind::AIE_PARTITION, &stem, partition.section());
+            put(
+                container,
+                kind::AIE_PARTITION,
+                &stem,
+                data.ok_or_else(wrong)?,
+            );
         }
         _ => return Err(error(format!("The section '{section}' is not supported"))),
     }
@@ -276,123 +258,4 @@ fn add_kernel(
     let at = xml.find("      </core>")?;
     xml.insert_str(at, &element);
     Some(Ok(()))
-}
-
-/// `--dump-section AIE_PARTITION:JSON:FILE`: the JSON as Boost prints it, and each PDI beside it.
-fn dump(container: &[Section], section: &str, format: &str, file: &str) -> Result {
-    if (section, format) != ("AIE_PARTITION", "JSON") {
-        let what = format!("The section '{section}' can't be dumped as '{format}'");
-        return Err(error(what));
-    }
-    let found = find(container, kind::AIE_PARTITION);
-    let found = found.ok_or_else(|| error(format!("Section '{section}' does not exist.")))?;
-    let partition = Partition::from_section(found);
-    let partition = partition.ok_or_else(|| error("The AIE partition makes no sense"))?;
-    let write = |path: &Path, bytes: &[u8]| {
-        fs::write(path, bytes).map_err(|e| error(format!("{}: {e}", path.display())))
-    };
-    let list = |indent: usize, items: Vec<String>| {
-        let (outer, inner) = (" ".repeat(indent), " ".repeat(indent + 4));
-        let lines: Vec<_> = items.iter().map(|item| format!("{inner}{item}")).collect();
-        format!("[\n{}\n{outer}]", lines.join(",\n"))
-    };
-    let hex = |ids: &[u64]| list(24, ids.iter().map(|id| format!("\"0x{id:x}\"")).collect());
-    let mut pdis = Vec::new();
-    for pdi in &partition.pdis {
-        let uuid = uuid_text(&pdi.uuid);
-        let directory = Path::new(file).parent().unwrap_or(Path::new(""));
-        write(&directory.join(format!("{uuid}.pdi")), &pdi.image)?;
-        pdis.push(format!(
-            r#"{{
-                "uuid": "{uuid}",
-                "file_name": "{uuid}.pdi",
-                "cdo_groups": [
-                    {{
-                        "name": "DPU",
-                        "type": "PRIMARY",
-                        "pdi_id": "0x{:x}",
-                        "dpu_kernel_ids": {},
-                        "pre_cdo_groups": {}
-                    }}
-                ]
-            }}"#,
-            pdi.id,
-            hex(&pdi.kernel_ids),
-            hex(&pdi.pre_groups)
-        ));
-    }
-    let starts = partition.start_columns.iter();
-    let text = format!(
-        r#"{{
-    "aie_partition": {{
-        "name": "",
-        "operations_per_cycle": "2048",
-        "inference_fingerprint": "23423",
-        "pre_post_fingerprint": "12345",
-        "kernel_commit_id": "",
-        "partition": {{
-            "column_width": "{}",
-            "start_columns": {}
-        }},
-        "PDIs": {}
-    }}
-}}
-"#,
-        partition.column_width,
-        list(12, starts.map(|column| format!("\"{column}\"")).collect()),
-        list(8, pdis)
-    );
-    write(Path::new(file), text.as_bytes())
-}
-
-/// What the JSON mirror at the end of an xclbin says of a section's content.
-fn described(section: &Section) -> Option<String> {
-    let bytes = section.data.as_slice();
-    let word = |at: usize| u32_at(bytes, at).unwrap_or(0);
-    let long = |at: usize| u64_at(bytes, at).unwrap_or(0);
-    let name = |at: usize, width: usize| {
-        let field = bytes.get(at..at + width).unwrap_or_default();
-        let field = field.split(|b| *b == 0).next().unwrap_or_default();
-        String::from_utf8_lossy(field).into_owned()
-    };
-    let memory = |at: usize| {
-        format!(
-            r#"{{"m_type":"MEM_DRAM","m_used":"1","m_sizeKB":"0x{:x}","m_tag":"{}","m_base_address":"0x{:x}"}}"#,
-            long(at + 8),
-            name(at + 24, 16),
-            long(at + 16)
-        )
-    };
-    let instance = |at: usize| {
-        format!(
-            r#"{{"m_type":"IP_PS_KERNEL","m_subtype":"DPU","m_functional":"DPU","m_kernel_id":"0x{:x}","m_base_address":"not_used","m_name":"{}"}}"#,
-            word(at + 4) >> 16,
-            name(at + 16, 64)
-        )
-    };
-    let connection = |at: usize| {
-        format!(
-            r#"{{"arg_index":"{}","m_ip_layout_index":"{}","mem_data_index":"{}"}}"#,
-            word(at),
-            word(at + 4),
-            word(at + 8)
-        )
-    };
-    type Row<'r> = &'r dyn Fn(usize) -> String;
-    let (key, rows, header, width, row): (_, _, _, _, Row<'_>) = match section.kind {
-        kind::MEM_TOPOLOGY => ("mem_topology", "m_mem_data", 8, 40, &memory),
-        kind::GROUP_TOPOLOGY => ("group_topology", "m_mem_data", 8, 40, &memory),
-        kind::IP_LAYOUT => ("ip_layout", "m_ip_data", 8, 80, &instance),
-        kind::CONNECTIVITY => ("connectivity", "m_connection", 4, 12, &connection),
-        kind::GROUP_CONNECTIVITY => ("group_connectivity", "m_connection", 4, 12, &connection),
-        _ => return None,
-    };
-    let count = word(0) as usize;
-    let listed: Vec<_> = (0..count.min(256))
-        .map(|i| row(header + width * i))
-        .collect();
-    let listed = listed.join(",");
-    Some(format!(
-        r#"{{"{key}":{{"m_count":"{count}","{rows}":[{listed}]}}}}"#
-    ))
 }

@@ -199,14 +199,6 @@ impl Compilation<'_> {
         })
     }
 
-    /// A problem that is found in a step of its own.
-    fn step_refused(&self, what: &Diagnostic, edge: &str, key: &str) -> Exit {
-        let mut exit = self.refused(what);
-        let own = format!("edge '{edge}' (key '{key}')");
-        exit.text = exit.text.replace("edge 'input.mlir' (key '')", &own);
-        exit
-    }
-
     fn no_device(&self) -> Result {
         match self.asked.dialect {
             1 if !self.asked.options.flag("verbose") => Ok(()),
@@ -336,7 +328,6 @@ impl Compilation<'_> {
                 let path = self.output(&request.name, &device.name, &sequence.name);
                 self.unique(&mut paths, &path, request.edge)?;
                 let stream = stream(module, device, sequence, target);
-                let stream = stream.map_err(|what| self.step_refused(&what, request.edge, &key))?;
                 self.run.deliver("insts", &path, &stream.bytes());
             }
         }
