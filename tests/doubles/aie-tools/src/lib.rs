@@ -9,7 +9,6 @@
 
 mod axlf;
 mod bytes;
-mod control;
 mod design;
 mod full_elf;
 mod identity;

@@ -126,12 +126,6 @@ impl Options {
     }
 }
 
-/// Whether the command line asks for `help` or `version`.
-pub fn asks(run: &Run, word: &str) -> bool {
-    let mut arguments = run.arguments.iter();
-    arguments.any(|argument| argument.trim_start_matches('-') == word)
-}
-
 /// Reads a command line. Unknown options are refused, or `swallows` them.
 pub fn parse(run: &Run, table: &Table, swallows: bool) -> Result<Options, Exit> {
     let name = run.name();

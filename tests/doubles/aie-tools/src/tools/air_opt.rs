@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::md5;
 use crate::mlir::{Module, Operation, Type};
 use crate::options::{self, Options, Table};
-use crate::run::{Result, Run, failure, message, read_input};
+use crate::run::{Result, Run, failure, message};
 use crate::tools::{diagnostic, print, wanted_diagnostic};
 
 const HELP: &str = "OVERVIEW: MLIR-AIR modular optimizer driver
@@ -107,11 +107,11 @@ fn passes<'r>(run: &'r Run, options: &'r Options) -> Result<Vec<Pass<'r>>> {
 
 /// Runs air-opt.
 pub fn run(run: &Run) -> Result {
-    if options::asks(run, "help") {
+    if run.asks("help") {
         print(HELP);
         return Ok(());
     }
-    if options::asks(run, "version") {
+    if run.asks("version") {
         print(options::llvm_version());
         return Ok(());
     }
@@ -119,7 +119,7 @@ pub fn run(run: &Run) -> Result {
     let passes = passes(run, &options)?;
     run.begin()?;
     let input = options.positional.first().map_or("-", String::as_str);
-    let text = read_input(input).map_err(|error| {
+    let text = fs::read_to_string(input).map_err(|error| {
         failure(format!(
             "cannot open input file '{input}': {}",
             message(&error)

@@ -11,7 +11,7 @@ use crate::md5;
 use crate::mlir::{Diagnostic, Module, Operation, Type};
 use crate::options::{self, Options, Table};
 use crate::program::{Operand, Program};
-use crate::run::{Exit, Result, Run, failure, message, read_input};
+use crate::run::{Exit, Result, Run, failure, message};
 use crate::tools::{air_opt, diagnostic, print, wanted_diagnostic};
 
 /// The options of May 2026 as it lists them, which make no PDI, or those of August.
@@ -27,11 +27,11 @@ fn table(run: &Run) -> Table {
 /// Runs aircc.
 pub fn run(run: &Run) -> Result {
     let table = table(run);
-    if options::asks(run, "help") {
+    if run.asks("help") {
         print(table.help());
         return Ok(());
     }
-    if options::asks(run, "version") {
+    if run.asks("version") {
         print(options::llvm_version());
         return Ok(());
     }
@@ -77,7 +77,7 @@ fn compile(run: &Run, options: &Options, input: &str, tmpdir: &str) -> Result {
     }
     let aiecc = run.on_path("aiecc").or_else(|| run.on_path("aiecc.py"));
     let aiecc = aiecc.ok_or_else(|| failure("Error: could not find aiecc in PATH"))?;
-    let text = read_input(input)
+    let text = fs::read_to_string(input)
         .map_err(|error| failure(format!("Error reading file {input}: {}", message(&error))))?;
     let refused = |what| {
         let text = diagnostic(input, &text, &what);

@@ -117,10 +117,9 @@ fn hanging_noise_and_signals() {
     misbehave("die_in_output\nonly = elf");
     assert_eq!(scene.run("aiecc", ALL).0.status.signal(), Some(9));
     assert!(scene.has("aie.elf"), "half of it was written");
-    misbehave("progress_bytes = 3000000\ndelay_ms = 1\ndelay_output_ms = 1");
+    misbehave("progress_bytes = 3000000");
     assert!(scene.run("aiecc", ALL).ok().stderr().len() > 3_000_000);
     // The log has the run before anything hangs.
-    scene.tools.forget_runs("aiecc");
     misbehave("hang");
     let mut command = scene.command("aiecc");
     let mut child = command
@@ -128,7 +127,7 @@ fn hanging_noise_and_signals() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    while scene.tools.runs("aiecc").is_empty() {
+    while scene.tools.runs("aiecc").len() < 4 {
         std::thread::yield_now();
     }
     assert!(child.try_wait().unwrap().is_none());
@@ -145,10 +144,6 @@ fn misbehaviour_is_limited_and_runs_are_logged() {
     scene.run("aiecc", "--version").ok();
     scene.run("aiecc", ALL).fails(1, &[]);
     misbehave("exit = 1\nwhen = other.mlir");
-    scene.run("aiecc", ALL).ok();
-    scene.tools.forget_runs("aiecc");
-    misbehave("exit = 7\nruns = 1");
-    scene.run("aiecc", ALL).fails(7, &[]);
     scene.run("aiecc", ALL).ok();
     let runs = scene.tools.compilations("aiecc");
     assert_eq!((runs.len(), runs[0].arguments.join(" ").as_str()), (2, ALL));
@@ -206,7 +201,5 @@ fn a_tool_is_what_its_bytes_say_and_not_its_name() {
     let before = version();
     scene.tools.upgrade("aiecc").unwrap();
     assert_ne!(version(), before);
-    scene.tools.set_dialect("aiecc", 3).unwrap();
-    assert!(version().starts_with("aiecc (mlir-aie declarative driver)"));
     assert!(aie_tools::install::binary().unwrap().is_file());
 }

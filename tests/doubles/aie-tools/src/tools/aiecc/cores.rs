@@ -170,7 +170,7 @@ impl Compilation<'_> {
             1 => failure(format!(
                 "{words}Error generating CDO files\nCompilation failed"
             )),
-            _ => self.edge_failed("cdo_{0}", device, Some(words.to_owned())),
+            _ => self.edge_failed("cdo_{0}", device, &format!("{words}\n")),
         }
     }
 

@@ -111,11 +111,11 @@ impl Asked {
     pub fn read(run: &Run) -> Result<Option<Self>> {
         let dialect = run.identity.dialect;
         let table = table(dialect);
-        if options::asks(run, "help") {
+        if run.asks("help") {
             print(table.help());
             return Ok(None);
         }
-        if options::asks(run, "version") || options::asks(run, "aie-version") {
+        if run.asks("version") || run.asks("aie-version") {
             print(&version(run));
             return Ok(None);
         }

@@ -169,8 +169,8 @@ impl Compilation<'_> {
         };
         let is_first = |device: &Device| device.part.generation == Generation::Npu1;
         if devices.iter().any(is_first) {
-            let text = "error: full ELF generation is not supported for npu1 devices".to_owned();
-            return Err(self.edge_failed(request.edge, "", Some(text)));
+            let text = "error: full ELF generation is not supported for npu1 devices\n";
+            return Err(self.edge_failed(request.edge, "", text));
         }
         if devices.is_empty() {
             return Ok(());
