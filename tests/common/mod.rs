@@ -49,12 +49,12 @@ pub fn real_llvm() -> PathBuf {
 }
 
 /// The program under test: that of the crate whose tests these are.
-pub const PROGRAM: &str = match option_env!("CARGO_BIN_EXE_npu-build") {
-    Some(program) => program,
-    None => match option_env!("CARGO_BIN_EXE_npu-build-run") {
-        Some(program) => program,
-        None => panic!("no program belongs to this crate"),
-    },
+pub const PROGRAM: &str = match (
+    option_env!("CARGO_BIN_EXE_npu-build"),
+    option_env!("CARGO_BIN_EXE_npu-build-run"),
+) {
+    (Some(program), _) | (None, Some(program)) => program,
+    (None, None) => panic!("cargo names the program of a crate's tests"),
 };
 
 /// A file of the checkout.

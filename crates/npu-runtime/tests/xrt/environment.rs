@@ -13,8 +13,7 @@ fn runs(test: &str, vars: &[(&str, &Path)]) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "--ignored", "--nocapture"])
-        .arg(format!("environment::{test}"))
-        .env("CHILD", format!("-{test}"));
+        .arg(format!("environment::{test}"));
     for variable in [
         "NPU_RUNTIME",
         "NPU_RUNTIME_XRT_SHIM",

@@ -9,16 +9,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use xrt_double::kernels::{self, Workshop, combining};
 use xrt_double::{Driver, Installation, compile_shim};
 
-/// A directory that this process has for itself, emptied of what an earlier run left.
+/// A directory that this process has for itself.
 pub fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        let child = std::env::var("CHILD").unwrap_or_default();
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("runtime-xrt{child}"));
-        std::fs::remove_dir_all(&path).ok();
-        std::fs::create_dir_all(&path).unwrap();
-        path
-    })
+    let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("runtime-xrt");
+    DIRECTORY.get_or_init(|| kernels::own_directory(&shared).unwrap())
 }
 
 pub fn installation() -> &'static Installation {

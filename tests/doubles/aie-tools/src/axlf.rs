@@ -1,38 +1,25 @@
-//! The xclbin container (axlf) as xclbinutil 2.26 writes it, with its JSON mirror at the end; and
-//! as much reading of it as `--dump-section` and `--input` need.
+//! The xclbin container (axlf) as xclbinutil 2.26 writes it. Of the JSON mirror at its end, which
+//! nobody reads, there are the headers.
 
-use crate::bytes::{Image, u32_at, u64_at};
-use crate::json::Json;
+use serde_json::Value;
 
-/// Kinds of sections.
+use crate::bytes::Image;
+
 pub mod kind {
-    /// The kernels, in XML.
     pub const EMBEDDED_METADATA: u32 = 2;
-    /// The memories.
     pub const MEM_TOPOLOGY: u32 = 6;
-    /// Which argument goes to which memory.
     pub const CONNECTIVITY: u32 = 7;
-    /// The kernels' instances.
     pub const IP_LAYOUT: u32 = 8;
-    /// The memories, grouped.
     pub const GROUP_TOPOLOGY: u32 = 26;
-    /// The connections, grouped.
     pub const GROUP_CONNECTIVITY: u32 = 27;
-    /// The PDIs and columns.
     pub const AIE_PARTITION: u32 = 32;
 }
 
-/// A section: kind, name and content.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its kind.
     pub kind: u32,
     /// Its name, of which 15 bytes are kept.
     pub name: String,
-    /// Its content.
     pub data: Vec<u8>,
-    /// What the mirror says of the content.
-    pub payload: Option<String>,
 }
 
 impl Section {
@@ -63,11 +50,10 @@ pub fn axlf(sections: &[Section], time: u64, uuid: [u8; 16]) -> Vec<u8> {
         table.u64(offset as u64);
         table.u64(section.data.len() as u64);
         mirror.push_str(&format!(
-            r#","section_header":{{"Kind":"{}","Name":"{}","Offset":"0x{offset:x}","Size":"0x{:x}"{}}}"#,
+            r#","section_header":{{"Kind":"{}","Name":"{}","Offset":"0x{offset:x}","Size":"0x{:x}"}}"#,
             section.kind,
             section.kept_name(),
-            section.data.len(),
-            section.payload.as_ref().map(|p| format!(r#","payload":{p}"#)).unwrap_or_default(),
+            section.data.len()
         ));
     }
     image.align(8);
@@ -95,57 +81,7 @@ pub fn axlf(sections: &[Section], time: u64, uuid: [u8; 16]) -> Vec<u8> {
     image.0
 }
 
-/// The sections of a container, without what the mirror says of them.
-pub fn sections(file: &[u8]) -> Option<Vec<Section>> {
-    if !file.starts_with(b"xclbin2\0") {
-        return None;
-    }
-    let count = u32_at(file, 0x1c0)? as usize;
-    let mut found = Vec::new();
-    for index in 0..count.min(64) {
-        let at = HEADER + 40 * index;
-        let name = file.get(at + 4..at + 20)?;
-        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        let offset = usize::try_from(u64_at(file, at + 24)?).ok()?;
-        let size = usize::try_from(u64_at(file, at + 32)?).ok()?;
-        found.push(Section {
-            kind: u32_at(file, at)?,
-            name: String::from_utf8_lossy(name).into_owned(),
-            data: file.get(offset..offset.checked_add(size)?)?.to_vec(),
-            payload: None,
-        });
-    }
-    Some(found)
-}
-
-/// A PDI of a partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pdi {
-    /// Its uuid, in the order of its text.
-    pub uuid: [u8; 16],
-    /// Its bytes.
-    pub image: Vec<u8>,
-    /// The kernels that use it.
-    pub kernel_ids: Vec<u64>,
-    /// What comes before it.
-    pub pre_groups: Vec<u64>,
-    /// Its number.
-    pub id: u64,
-}
-
-/// The content of an AIE_PARTITION section.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Partition {
-    /// How many columns.
-    pub column_width: u16,
-    /// Where it may start.
-    pub start_columns: Vec<u16>,
-    /// Its PDIs.
-    pub pdis: Vec<Pdi>,
-}
-
-/// The bytes of a uuid's text.
-pub fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
+fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|c| *c != '-').collect();
     let mut bytes = [0; 16];
     for (index, byte) in bytes.iter_mut().enumerate() {
@@ -154,7 +90,6 @@ pub fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
-/// The text of a uuid's bytes.
 pub fn uuid_text(bytes: &[u8; 16]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or("");
@@ -168,116 +103,74 @@ pub fn uuid_text(bytes: &[u8; 16]) -> String {
     .join("-")
 }
 
-impl Partition {
-    /// Reads aie_partition.json; `load` gives a PDI's bytes.
-    pub fn from_json(json: &Json, load: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Self> {
-        let root = json.get("aie_partition")?;
-        let partition = root.get("partition")?;
-        let starts = partition.get("start_columns")?.items();
-        let mut pdis = Vec::new();
-        for pdi in root.get("PDIs")?.items() {
-            let group = pdi.get("cdo_groups")?.items().first()?;
-            let ids = |key: &str| -> Vec<u64> {
-                let items = group.get(key).map(Json::items).unwrap_or_default();
-                items.iter().filter_map(Json::as_number).collect()
-            };
-            pdis.push(Pdi {
-                uuid: uuid_bytes(pdi.get("uuid")?.as_text()?)?,
-                image: load(pdi.get("file_name")?.as_text()?)?,
-                kernel_ids: ids("dpu_kernel_ids"),
-                pre_groups: ids("pre_cdo_groups"),
-                id: group.get("pdi_id").and_then(Json::as_number).unwrap_or(1),
-            });
-        }
-        Some(Self {
-            column_width: u16::try_from(partition.get("column_width")?.as_number()?).ok()?,
-            start_columns: starts
-                .iter()
-                .filter_map(|s| s.as_number()?.try_into().ok())
-                .collect(),
-            pdis,
-        })
+/// The content of an AIE_PARTITION section from aie_partition.json; `load` gives a PDI's bytes.
+pub fn partition(json: &Value, load: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let partition = json.get("aie_partition")?;
+    let of_columns = partition.get("partition")?;
+    let mut image = Image::default();
+    image.fill_to(0xb8);
+    let array = |image: &mut Image, at: usize, count: usize, offset: usize| {
+        let words = [count as u32, offset as u32].map(u32::to_le_bytes);
+        image.set(at, words.as_flattened());
+    };
+    image.set(4, &0xb8u32.to_le_bytes());
+    image.set(8, &2048u32.to_le_bytes());
+    image.set(16, &23423u64.to_le_bytes());
+    image.set(24, &12345u64.to_le_bytes());
+    let columns = number(of_columns.get("column_width")?)? as u16;
+    image.set(32, &columns.to_le_bytes());
+    // The partition's name, then the commit's: both empty.
+    image.fill_to(0xc8);
+    image.set(128, &0xc0u32.to_le_bytes());
+    let at = image.len();
+    let starts: Vec<u64> = numbers(of_columns, "start_columns");
+    starts.iter().for_each(|start| image.u16(*start as u16));
+    array(&mut image, 40, starts.len(), at);
+    let mut entries = Image::default();
+    let pdis = items(partition, "PDIs");
+    for pdi in pdis {
+        let bytes = load(pdi.get("file_name")?.as_str()?)?;
+        let group = items(pdi, "cdo_groups").first()?;
+        let pdi_at = image.align(8);
+        image.bytes(&bytes);
+        let name = image.align(8);
+        image.name("DPU", 8);
+        let lists = ["dpu_kernel_ids", "pre_cdo_groups"].map(|key| {
+            let (ids, at) = (numbers(group, key), image.len());
+            ids.iter().for_each(|id| image.u64(*id));
+            [ids.len() as u32, at as u32]
+        });
+        let group_at = image.len();
+        image.words(&[name as u32, 1]);
+        image.u64(number(group.get("pdi_id")?)?);
+        image.words(lists.as_flattened());
+        image.fill_to(group_at + 96);
+        let entry = entries.len();
+        entries.bytes(&uuid_bytes(pdi.get("uuid")?.as_str()?)?);
+        entries.words(&[bytes.len() as u32, pdi_at as u32, 1, group_at as u32]);
+        entries.fill_to(entry + 96);
     }
+    let at = image.align(8);
+    image.bytes(&entries.0);
+    array(&mut image, 120, pdis.len(), at);
+    Some(image.0)
+}
 
-    /// The section's bytes.
-    pub fn section(&self) -> Vec<u8> {
-        let mut image = Image::default();
-        image.fill_to(0xb8);
-        let array = |image: &mut Image, at: usize, count: usize, offset: usize| {
-            image.set(at, &(count as u32).to_le_bytes());
-            image.set(at + 4, &(offset as u32).to_le_bytes());
-        };
-        image.set(4, &0xb8u32.to_le_bytes());
-        image.set(8, &2048u32.to_le_bytes());
-        image.set(16, &23423u64.to_le_bytes());
-        image.set(24, &12345u64.to_le_bytes());
-        image.set(32, &self.column_width.to_le_bytes());
-        // The partition's name, then the commit's: both empty.
-        image.fill_to(0xc8);
-        image.set(128, &0xc0u32.to_le_bytes());
-        let starts = image.len();
-        self.start_columns
-            .iter()
-            .for_each(|start| image.u16(*start));
-        array(&mut image, 40, self.start_columns.len(), starts);
-        let mut entries = Image::default();
-        for pdi in &self.pdis {
-            let pdi_at = image.align(8);
-            image.bytes(&pdi.image);
-            let name = image.align(8);
-            image.name("DPU", 8);
-            let kernels = image.len();
-            pdi.kernel_ids.iter().for_each(|id| image.u64(*id));
-            let pre = image.len();
-            pdi.pre_groups.iter().for_each(|id| image.u64(*id));
-            let group = image.len();
-            image.words(&[name as u32, 1]);
-            image.u64(pdi.id);
-            image.words(&[pdi.kernel_ids.len() as u32, kernels as u32]);
-            image.words(&[pdi.pre_groups.len() as u32, pre as u32]);
-            image.fill_to(group + 96);
-            let entry = entries.len();
-            entries.bytes(&pdi.uuid);
-            entries.words(&[pdi.image.len() as u32, pdi_at as u32, 1, group as u32]);
-            entries.fill_to(entry + 96);
-        }
-        let at = image.align(8);
-        image.bytes(&entries.0);
-        array(&mut image, 120, self.pdis.len(), at);
-        image.0
-    }
+fn numbers(json: &Value, key: &str) -> Vec<u64> {
+    items(json, key).iter().filter_map(number).collect()
+}
 
-    /// Reads a section.
-    pub fn from_section(data: &[u8]) -> Option<Self> {
-        let array = |at: usize| Some((u32_at(data, at)? as usize, u32_at(data, at + 4)? as usize));
-        let (starts, starts_at) = array(40)?;
-        let (pdis, pdis_at) = array(120)?;
-        let u16_at = |at: usize| u32_at(data, at).map(|word| word as u16);
-        let longs = |at: usize| -> Option<Vec<u64>> {
-            let (count, from) = array(at)?;
-            (0..count.min(64))
-                .map(|i| u64_at(data, from + 8 * i))
-                .collect()
-        };
-        let mut partition = Self {
-            column_width: u16_at(32)?,
-            start_columns: (0..starts.min(64))
-                .map(|i| u16_at(starts_at + 2 * i))
-                .collect::<Option<_>>()?,
-            pdis: Vec::new(),
-        };
-        for index in 0..pdis.min(64) {
-            let at = pdis_at + 96 * index;
-            let (size, from) = array(at + 16)?;
-            let (_, group) = array(at + 24)?;
-            partition.pdis.push(Pdi {
-                uuid: data.get(at..at + 16)?.try_into().ok()?,
-                image: data.get(from..from.checked_add(size)?)?.to_vec(),
-                kernel_ids: longs(group + 16)?,
-                pre_groups: longs(group + 24)?,
-                id: u64_at(data, group + 8)?,
-            });
-        }
-        Some(partition)
+/// The elements of a member that is an array.
+pub fn items<'v>(json: &'v Value, key: &str) -> &'v [Value] {
+    let items = json.get(key).and_then(Value::as_array);
+    items.map_or(&[], Vec::as_slice)
+}
+
+/// An integer, written as a number, a decimal string or `0x…`.
+pub fn number(json: &Value) -> Option<u64> {
+    let text = json.as_str().unwrap_or_default();
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => json.as_u64().or_else(|| text.parse().ok()),
     }
 }

@@ -7,16 +7,12 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 const MARK: &str = "\n#aie-double ";
-const TAIL: u64 = 512;
 
-/// What an executable is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Identity {
-    /// The tool's name, such as `aiecc`.
     pub tool: String,
-    /// The dialect of its options: 1, 2 or 3 for aiecc; 1 (mid 2026) or 2 (newest) for aie-hsaco.
+    /// The dialect of its options.
     pub dialect: u8,
-    /// What it prints as its version.
     pub version: String,
     /// Distinguishes builds of one version.
     pub build: u32,
@@ -25,46 +21,23 @@ pub struct Identity {
 impl Identity {
     /// The line at the end of the executable.
     pub fn line(&self) -> String {
-        format!(
-            "{MARK}tool={} dialect={} version={} build={}\n",
-            self.tool,
-            self.dialect,
-            self.version.replace(' ', "_"),
-            self.build
-        )
+        let (tool, dialect) = (&self.tool, self.dialect);
+        format!("{MARK}{tool} {dialect} {} {}\n", self.version, self.build)
     }
 
     /// Reads the line at the end of an executable.
     pub fn of(executable: &Path) -> Option<Self> {
         let mut file = File::open(executable).ok()?;
-        let length = file.metadata().ok()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))
-            .ok()?;
+        file.seek(SeekFrom::End(-256)).ok()?;
         let mut tail = Vec::new();
         file.read_to_end(&mut tail).ok()?;
         let tail = String::from_utf8_lossy(&tail);
-        let (_, line) = tail.rsplit_once(MARK)?;
-        let value = |key: &str| {
-            let mut words = line.split_whitespace();
-            words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
-        };
+        let mut words = tail.rsplit_once(MARK)?.1.split_whitespace();
         Some(Self {
-            tool: value("tool")?.to_owned(),
-            dialect: value("dialect")?.parse().ok()?,
-            version: value("version")?.to_owned(),
-            build: value("build")?.parse().ok()?,
+            tool: words.next()?.to_owned(),
+            dialect: words.next()?.parse().ok()?,
+            version: words.next()?.to_owned(),
+            build: words.next()?.parse().ok()?,
         })
-    }
-
-    /// What a copy without the line is: the tool that it is called as.
-    pub fn from_name(program: &str) -> Self {
-        let name = program.rsplit('/').next().unwrap_or(program);
-        let dialect = std::env::var("AIE_DOUBLE_DIALECT").ok();
-        Self {
-            tool: name.to_owned(),
-            dialect: dialect.and_then(|d| d.parse().ok()).unwrap_or(2),
-            version: "0.0.0".to_owned(),
-            build: 0,
-        }
     }
 }

@@ -3,32 +3,12 @@
 
 use crate::bytes::Image;
 
-/// A command of a CDO.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Nothing, with so many words of padding.
-    Nop(u32),
-    /// Writes one register.
-    Write(u32, u32),
-    /// Writes the bits of a mask: register, mask, value.
-    MaskWrite(u32, u32, u32),
-    /// Writes eight consecutive words: a buffer descriptor.
-    Descriptor(u32, [u32; 8]),
-}
+/// The command that does nothing.
+pub const NOP: u32 = 0x111;
 
-impl Command {
-    fn words(&self) -> Vec<u32> {
-        match self {
-            Self::Nop(padding) => {
-                let mut words = vec![padding << 16 | 0x111];
-                words.resize(1 + *padding as usize, 0);
-                words
-            }
-            Self::Write(address, value) => vec![0x0002_0103, *address, *value],
-            Self::MaskWrite(address, mask, value) => vec![0x0003_0102, *address, *mask, *value],
-            Self::Descriptor(address, words) => [&[0x000a_0105, 0, *address], &words[..]].concat(),
-        }
-    }
+/// The command that writes eight consecutive words: a buffer descriptor.
+pub fn descriptor(address: u32, words: [u32; 8]) -> Vec<u32> {
+    [&[0x000a_0105, 0, address], &words[..]].concat()
 }
 
 /// The complement of the sum of the words from `from` on.
@@ -38,18 +18,20 @@ fn checksum(image: &Image, from: usize) -> u32 {
     !words.fold(0, u32::wrapping_add)
 }
 
-/// The CDO of `commands`.
-pub fn cdo(commands: &[Command]) -> Vec<u8> {
-    let body: Vec<u32> = commands.iter().flat_map(Command::words).collect();
+pub fn cdo(commands: &[u32]) -> Vec<u8> {
     let mut image = Image::default();
-    image.words(&[4, u32::from_le_bytes(*b"CDO\0"), 0x200, body.len() as u32]);
+    image.words(&[
+        4,
+        u32::from_le_bytes(*b"CDO\0"),
+        0x200,
+        commands.len() as u32,
+    ]);
     let sum = checksum(&image, 0);
     image.u32(sum);
-    image.words(&body);
+    image.words(commands);
     image.0
 }
 
-/// The PDI that holds one CDO.
 pub fn pdi(cdo: &[u8]) -> Vec<u8> {
     let words = cdo.len().div_ceil(4) as u32;
     let padded = words.next_multiple_of(4);

@@ -1,7 +1,6 @@
 //! The instruction stream of a runtime sequence (`insts.bin`, and `.ctrltext` of a full ELF): a
 //! header of four words, then operations, as real aiecc writes them.
 
-/// A failure to read a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// The byte at which it makes no sense.
@@ -11,9 +10,7 @@ pub struct Malformed {
 /// Which generation of the array: word 0 of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// AIE2: npu1.
     Npu1,
-    /// AIE2P: npu2.
     Npu2,
 }
 
@@ -26,30 +23,19 @@ impl Generation {
     }
 }
 
-/// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instruction {
-    /// Writes one register.
     Write32 {
-        /// The register.
         address: u32,
-        /// What is written.
         value: u32,
     },
-    /// Writes consecutive registers.
     BlockWrite {
-        /// The first register.
         address: u32,
-        /// What is written.
         words: Vec<u32>,
     },
-    /// Writes the bits of `mask`.
     MaskWrite {
-        /// The register.
         address: u32,
-        /// What is written.
         value: u32,
-        /// Which bits.
         mask: u32,
     },
     /// Configures the array; the PDI's address is patched in.
@@ -60,35 +46,24 @@ pub enum Instruction {
     /// Names the external variables' memory, whose address is patched in. The opcode is aie-rt's
     /// XAIE_IO_CREATE_SCRATCHPAD; the operands are the doubles' own.
     CreateScratchpad {
-        /// Its size.
         bytes: u32,
     },
-    /// Waits for a task's token.
     Sync {
-        /// Column, row and direction.
         tile: u32,
-        /// Channel, and how many columns and rows.
         channel: u32,
     },
     /// Adds an argument's address to a buffer descriptor's.
     AddressPatch {
-        /// The register of the descriptor's address.
         address: u32,
-        /// The argument.
         argument: u32,
-        /// Bytes that are added.
         offset: u32,
     },
 }
 
-/// A stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// The generation that it is for.
     pub generation: Generation,
-    /// The columns of the partition.
     pub columns: u8,
-    /// Its operations.
     pub instructions: Vec<Instruction>,
 }
 
@@ -118,7 +93,6 @@ impl Instruction {
 }
 
 impl Stream {
-    /// The stream's bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let body: Vec<u32> = self
             .instructions
@@ -136,19 +110,12 @@ impl Stream {
         words.flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Reads a stream.
-    ///
-    /// # Errors
-    /// The first byte that is none of a stream of the operations above.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let (stream, _) = Self::parse_with_offsets(bytes)?;
         Ok(stream)
     }
 
     /// Reads a stream, and says at which byte each of its operations starts.
-    ///
-    /// # Errors
-    /// As [`Stream::parse`].
     pub fn parse_with_offsets(bytes: &[u8]) -> Result<(Self, Vec<usize>), Malformed> {
         let word = |index: usize| {
             let four = bytes.get(index * 4..index * 4 + 4);

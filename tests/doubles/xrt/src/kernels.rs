@@ -6,6 +6,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// A directory below `shared` that this process has for itself. Those of processes that have ended
+/// are removed.
+///
+/// # Errors
+/// It can't be made.
+pub fn own_directory(shared: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(shared)?;
+    let id = std::process::id().to_string();
+    for earlier in fs::read_dir(shared)?.flatten() {
+        let name = earlier.file_name();
+        if name == *id || !Path::new("/proc").join(name).exists() {
+            // Another process may be removing it, too.
+            let _ = fs::remove_dir_all(earlier.path());
+        }
+    }
+    let own = shared.join(id);
+    fs::create_dir(&own)?;
+    Ok(own)
+}
+
 /// A kernel's compiled form.
 #[derive(Clone, Debug)]
 pub struct Compiled {

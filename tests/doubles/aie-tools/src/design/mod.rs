@@ -1,73 +1,41 @@
 //! An AIE-level design: devices with tiles, object FIFOs, cores and runtime sequences, as far as
 //! the artifacts depend on them.
 
-mod computes;
-mod configure;
-mod parse;
 mod sequence;
 
-pub use configure::commands;
-pub use parse::designs;
 pub use sequence::{Target, stream};
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::mlir::{Kind, Module, Type};
+use crate::md5;
+use crate::mlir::{Diagnostic, Module, Operation, Type};
+use crate::pdi::{NOP, descriptor};
 use crate::stream::Generation;
 
-/// A tile: column and row.
+/// Column and row.
 pub type Tile = (u32, u32);
 
-/// Something wrong in a design, at a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// The token.
-    pub token: usize,
-    /// What is wrong with it.
-    pub message: String,
-}
-
 /// Which part a design is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Part {
     /// As MLIR calls it, such as `npu2_4col`.
     pub name: String,
-    /// The generation.
     pub generation: Generation,
-    /// The columns of its partition.
     pub columns: u32,
 }
 
 impl Part {
-    /// The part of that name, or of that number in the generic form.
     pub fn named(name: &str) -> Option<Self> {
-        const NUMBERED: [&str; 12] = [
-            "npu1",
-            "npu1_1col",
-            "npu1_2col",
-            "npu1_3col",
-            "npu2",
-            "npu2_1col",
-            "npu2_2col",
-            "npu2_3col",
-            "npu2_4col",
-            "npu2_5col",
-            "npu2_6col",
-            "npu2_7col",
-        ];
-        let name = match name.parse::<usize>() {
-            Ok(number) => NUMBERED.get(number.checked_sub(4)?)?,
-            Err(_) => name,
-        };
-        let (family, columns) = match name.split_once('_') {
-            Some((family, columns)) => (family, columns.strip_suffix("col")?.parse().ok()?),
-            None if name == "npu1" => (name, 4),
-            None => (name, 8),
-        };
+        let (family, columns) = name.split_once('_').unwrap_or((name, ""));
         let (generation, most) = match family {
             "npu1" => (Generation::Npu1, 4),
             "npu2" => (Generation::Npu2, 8),
             _ => return None,
+        };
+        let columns = match columns {
+            "" => most,
+            columns => columns.strip_suffix("col")?.parse().ok()?,
         };
         (1..=most).contains(&columns).then(|| Self {
             name: name.to_owned(),
@@ -78,151 +46,230 @@ impl Part {
 
     /// The columns at which the partition may start.
     pub fn start_columns(&self) -> Vec<u32> {
-        if !self.name.contains('_') || self.columns > 4 {
-            return vec![0];
+        match self.name.contains('_') && self.columns <= 4 {
+            true => (1..6 - self.columns).collect(),
+            false => vec![0],
         }
-        (1..6 - self.columns).collect()
     }
 }
 
 /// An object FIFO.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Fifo {
-    /// Its name.
-    pub name: String,
-    /// The tile that fills it.
-    pub producer: Tile,
-    /// The tiles that empty it.
-    pub consumers: Vec<Tile>,
-    /// What one object is.
-    pub object: Type,
+    name: String,
+    /// The tile that fills it, then those that empty it.
+    tiles: Vec<Tile>,
 }
 
 /// A core.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Core {
-    /// Its tile.
     pub tile: Tile,
-    /// Its body's tokens.
     pub body: Range<usize>,
     /// Object files that are linked.
     pub links: Vec<String>,
     /// An ELF that replaces the body.
     pub elf_file: Option<String>,
-    /// The token that names it.
-    pub token: usize,
+    /// The words of the program that aircc found, in hexadecimal.
+    program: Option<String>,
 }
 
 impl Core {
     /// Whether it does anything besides ending.
     pub fn has_code(&self, module: &Module<'_>) -> bool {
-        let is_operation = |at: &usize| matches!(module.kind(*at), Kind::Word | Kind::Text);
-        let mut operations = self.body.clone().filter(is_operation);
-        operations.any(|at| module.text(at).trim_matches('"') != "aie.end")
+        let operations = module.operations(self.body.clone());
+        operations.iter().any(|op| op.name != "aie.end")
     }
 }
 
 /// A runtime sequence.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Sequence {
-    /// Its name, `sequence` if it has none.
     pub name: String,
-    /// The names and types of its arguments.
     pub arguments: Vec<(String, Type)>,
-    /// Its body's tokens.
-    pub body: Range<usize>,
-    /// The token that names it.
-    pub token: usize,
+    body: Range<usize>,
 }
 
 /// A device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Device {
-    /// Its name, `main` if it has none.
     pub name: String,
-    /// The part.
     pub part: Part,
-    /// Its tokens.
     pub body: Range<usize>,
-    /// Its FIFOs.
-    pub fifos: Vec<Fifo>,
-    /// Which FIFOs are linked: sources and destinations.
-    pub links: Vec<(Vec<String>, Vec<String>)>,
-    /// Its DMA allocations: name, tile, whether it sends into the array.
-    pub allocations: Vec<(String, Tile, bool)>,
-    /// Its cores.
+    fifos: Vec<Fifo>,
+    /// Which FIFOs are linked: source and destination.
+    links: Vec<(String, String)>,
     pub cores: Vec<Core>,
-    /// Its sequences.
     pub sequences: Vec<Sequence>,
     /// The external variables of the module, which all devices share.
     pub variables: Vec<String>,
 }
 
-impl Device {
-    /// Whether the FIFO or allocation `name` takes data from the host, and its shim tile.
-    pub fn shim(&self, name: &str) -> Option<(Tile, bool)> {
-        if let Some((_, tile, sends)) = self.allocations.iter().find(|(n, ..)| n == name) {
-            return Some((*tile, *sends));
-        }
-        let fifo = self.fifos.iter().find(|fifo| fifo.name == name)?;
-        if fifo.producer.1 == 0 {
-            return Some((fifo.producer, true));
-        }
-        let consumer = fifo.consumers.iter().find(|tile| tile.1 == 0)?;
-        Some((*consumer, false))
-    }
+/// The devices of a module, in order, or what aiecc's verifiers refuse first.
+pub fn designs(module: &Module<'_>) -> Result<Vec<Device>, Diagnostic> {
+    let all = module.nested(module.all());
+    let named = |name: &'static str| all.iter().filter(move |op| op.name == name);
+    let variables = named("aiex.scratchpad_parameter").filter_map(|op| op.symbol());
+    let variables: Vec<String> = variables.map(str::to_owned).collect();
+    named("aie.device")
+        .map(|op| device(module, op, &variables))
+        .collect()
+}
 
-    /// The channel of a shim's DMA that serves `name`.
-    pub fn channel(&self, name: &str) -> u32 {
-        let Some((tile, sends)) = self.shim(name) else {
-            return 0;
+fn device(
+    module: &Module<'_>,
+    op: &Operation<'_, '_>,
+    variables: &[String],
+) -> Result<Device, Diagnostic> {
+    let part = module.text(op.at + 2);
+    let unknown = || {
+        let message = format!(
+            "custom op 'aie.device' expected ::xilinx::AIE::AIEDevice to be one of: xcvc1902, xcve2302, xcve2802, npu1, npu1_1col, npu1_2col, npu1_3col, npu2, npu2_1col, npu2_2col, npu2_3col, npu2_4col, npu2_5col, npu2_6col, npu2_7col, but got: {part}"
+        );
+        module.at(op.at + 2, message)
+    };
+    let body = op.regions().into_iter().next().unwrap_or(op.end..op.end);
+    let mut device = Device {
+        name: op.symbol().unwrap_or("main").to_owned(),
+        part: Part::named(part).ok_or_else(unknown)?,
+        body: body.clone(),
+        fifos: Vec::new(),
+        links: Vec::new(),
+        cores: Vec::new(),
+        sequences: Vec::new(),
+        variables: variables.to_vec(),
+    };
+    let mut tiles: HashMap<&str, Tile> = HashMap::new();
+    let mut functions: HashMap<&str, Vec<String>> = HashMap::new();
+    for op in module.operations(body) {
+        let on = || {
+            op.operands()
+                .into_iter()
+                .filter_map(|name| tiles.get(name).copied())
         };
-        let names = self
-            .fifos
-            .iter()
-            .map(|f| &f.name)
-            .chain(self.allocations.iter().map(|a| &a.0));
-        let mut same: Vec<&String> = names
-            .filter(|n| self.shim(n) == Some((tile, sends)))
-            .collect();
-        same.dedup();
-        same.iter().position(|n| *n == name).unwrap_or(0) as u32
+        let symbol = op.symbol().unwrap_or("");
+        match op.name {
+            "aie.tile" => {
+                let tile = tile(module, &op, &device.part)?;
+                tiles.extend(op.results.iter().map(|result| (*result, tile)));
+            }
+            "aie.objectfifo" => device.fifos.push(Fifo {
+                name: symbol.to_owned(),
+                tiles: on().collect(),
+            }),
+            "aie.objectfifo.link" => {
+                let mut names = module.symbols(op.inner()).map(str::to_owned);
+                device.links.extend(names.next().zip(names.next()));
+            }
+            "aie.core" => {
+                let core = core(&op, on().next().unwrap_or((0, 2)));
+                if core.elf_file.is_some() && core.has_code(module) {
+                    return Err(module.at(op.at, BODY_AND_ELF));
+                }
+                device.cores.push(core);
+            }
+            "aie.runtime_sequence" => device.sequences.push(Sequence {
+                name: module
+                    .symbols(op.at + 1..op.at + 2)
+                    .next()
+                    .unwrap_or("sequence")
+                    .to_owned(),
+                arguments: module.typed(op.parentheses()),
+                body: op.regions().into_iter().next().unwrap_or(op.end..op.end),
+            }),
+            "func.func" => drop(functions.insert(symbol, op.strings("link_with"))),
+            _ => {}
+        }
+    }
+    for core in &mut device.cores {
+        let called = module.symbols(core.body.clone());
+        let links = called.filter_map(|name| functions.get(name)).flatten();
+        core.links.extend(links.cloned());
+        core.links.sort();
+        core.links.dedup();
+    }
+    Ok(device)
+}
+
+const BODY_AND_ELF: &str = "'aie.core' op When `elf_file` attribute is specified, core body must be empty (consist of exactly one `aie.end` op).";
+
+fn tile(module: &Module<'_>, op: &Operation<'_, '_>, part: &Part) -> Result<Tile, Diagnostic> {
+    let numbers = op
+        .parentheses()
+        .filter_map(|at| module.text(at).parse().ok());
+    let numbers: Vec<u32> = numbers.collect();
+    let (column, row) = match numbers.as_slice() {
+        &[column, row, ..] => (column, row),
+        _ => (0, 0),
+    };
+    for (what, name, index, most) in [
+        ("column", "columns", column, part.columns),
+        ("row", "rows", row, 6),
+    ] {
+        if index >= most {
+            let message = format!(
+                "'aie.tile' op {what} index ({index}) must be less than the number of {name} in the device ({most})"
+            );
+            return Err(module.at(op.at, message));
+        }
+    }
+    Ok((column, row))
+}
+
+fn core(op: &Operation<'_, '_>, tile: Tile) -> Core {
+    let keys = ["link_with", "link_files", "link_merge_files"];
+    Core {
+        tile,
+        body: op.regions().into_iter().next().unwrap_or(op.end..op.end),
+        links: keys.iter().flat_map(|key| op.strings(key)).collect(),
+        elf_file: op.strings("elf_file").pop(),
+        program: op.strings("program").pop(),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{Target, commands, designs, stream};
-    use crate::mlir::Module;
-
-    /// Everything that aiecc does with a text in this process.
-    fn exercise(text: &str) {
-        let Ok(module) = Module::parse(text) else {
-            return;
-        };
-        let Ok(devices) = designs(&module) else {
-            return;
-        };
-        for device in &devices {
-            let _ = commands(&module, device, &[]);
-            for sequence in &device.sequences {
-                let _ = stream(&module, device, sequence, Target::FullElf(&devices));
-            }
-        }
+impl Device {
+    /// The shim tile of a FIFO, and whether it takes data from the host.
+    fn shim(&self, name: &str) -> Option<(Tile, bool)> {
+        let fifo = self.fifos.iter().find(|fifo| fifo.name == name)?;
+        let place = fifo.tiles.iter().position(|(_, row)| *row == 0)?;
+        Some((*fifo.tiles.get(place)?, place == 0))
     }
 
-    #[test]
-    fn no_text_makes_a_tool_panic() {
-        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/aie");
-        for design in ["copy_npu2", "two_kernels_npu2"] {
-            let text = std::fs::read_to_string(directory.join(design).join("kernel.mlir")).unwrap();
-            for end in 0..text.len() {
-                exercise(&text[..end]);
-                // One byte replaced: brackets, signs, digits that are too large.
-                for other in ["}", "(", "%", "@", "9999999999999999999", "\"", ""] {
-                    exercise(&format!("{}{other}{}", &text[..end], &text[end + 1..]));
-                }
+    /// The channel of a shim's DMA that serves a FIFO.
+    fn channel(&self, name: &str) -> u32 {
+        let shim = self.shim(name);
+        let mut same = self
+            .fifos
+            .iter()
+            .filter(|fifo| self.shim(&fifo.name) == shim);
+        same.position(|fifo| fifo.name == name).unwrap_or(0) as u32
+    }
+
+    /// The commands that configure the device: writes that depend on everything that the real ones
+    /// depend on. `code` is what each core runs.
+    pub fn commands(&self, module: &Module<'_>, code: &[(Tile, Vec<u8>)]) -> Vec<u32> {
+        let mut commands = vec![NOP, NOP];
+        for ((column, row), program) in code {
+            let address = column << 25 | row << 20 | 0x2_0000;
+            commands.extend(descriptor(address, words(program)));
+        }
+        let mut identity = String::new();
+        for op in module.operations(self.body.clone()) {
+            if !matches!(op.name, "aie.runtime_sequence" | "aie.core") {
+                identity.push_str(&module.identity(op.at..op.end));
+                identity.push('\n');
             }
         }
+        commands.extend(descriptor(0x3_f000, words(identity.as_bytes())));
+        commands.push(NOP);
+        commands
     }
+}
+
+fn words(bytes: &[u8]) -> [u32; 8] {
+    let mut words = [0; 8];
+    for (word, four) in words.iter_mut().zip(md5(bytes).as_chunks().0) {
+        *word = u32::from_le_bytes(*four);
+    }
+    words
 }

@@ -5,24 +5,20 @@ use crate::stream::{Instruction, Stream};
 
 /// The first of the registers that a program is written to: column 0, row 0, offset 0xFD000.
 pub const REGISTERS: u32 = 0x000f_d000;
-
 /// The first word: `NPUB`.
 pub const MAGIC: u32 = 0x4255_504e;
 
 const OPAQUE: u32 = u32::MAX;
 const STEP_WORDS: usize = 12;
-const MOST_STEPS: u32 = 4096;
+const MAX_STEPS: u32 = 4096;
 
 /// Why a stream has no program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAProgram {
     /// Nothing is written to the registers: a stream of a real compiler.
     Absent,
-    /// The words make no sense; this is the first of them.
-    Malformed {
-        /// Its index.
-        word: usize,
-    },
+    /// The words make no sense, from this one on.
+    Malformed { word: usize },
 }
 
 const ELEMENTS: [Element; 5] = [
@@ -45,10 +41,8 @@ const OPERATIONS: [Operation; 8] = [
 ];
 
 fn number<T: PartialEq>(table: &[T], value: &T) -> u32 {
-    table
-        .iter()
-        .position(|entry| entry == value)
-        .unwrap_or(0xff) as u32
+    let place = table.iter().position(|entry| entry == value);
+    place.unwrap_or(0xff) as u32
 }
 
 fn operand_words(operand: Operand) -> [u32; 2] {
@@ -62,7 +56,6 @@ fn operand_words(operand: Operand) -> [u32; 2] {
 }
 
 impl Program {
-    /// The words of the program.
     pub fn words(&self) -> Vec<u32> {
         let steps = self.steps.as_deref();
         let mut words = vec![
@@ -85,10 +78,8 @@ impl Program {
 
     /// The operations that carry the program in a stream.
     pub fn instructions(&self) -> Vec<Instruction> {
-        let words = self.words();
-        (REGISTERS..)
-            .step_by(4)
-            .zip(words)
+        let words = (REGISTERS..).step_by(4).zip(self.words());
+        words
             .map(|(address, value)| Instruction::Write32 { address, value })
             .collect()
     }
@@ -106,10 +97,10 @@ impl Program {
                 words.push(*value);
             }
         }
-        if words.is_empty() {
-            return Err(NotAProgram::Absent);
+        match words.as_slice() {
+            [] => Err(NotAProgram::Absent),
+            words => Self::from_words(words),
         }
-        Self::from_words(&words)
     }
 
     /// Reads a program's words.
@@ -126,32 +117,26 @@ impl Program {
             return Err(malformed(1));
         }
         let count = (word(1)? & 0xffff) as usize;
-        let arguments = (4..4 + count)
-            .map(|i| match word(i)? {
-                0xff => Ok(None),
-                n => ELEMENTS
-                    .get(n as usize)
-                    .copied()
-                    .map(Some)
-                    .ok_or(malformed(i)),
-            })
-            .collect::<Result<_, _>>()?;
+        let element = |at: usize| match word(at)? {
+            0xff => Ok(None),
+            n => Ok(Some(*ELEMENTS.get(n as usize).ok_or(malformed(at))?)),
+        };
+        let arguments = (4..4 + count).map(element).collect::<Result<_, _>>()?;
         let steps = match word(2)? {
             OPAQUE => None,
-            n if n > MOST_STEPS => return Err(malformed(2)),
+            n if n > MAX_STEPS => return Err(malformed(2)),
             n => {
                 let starts = (0..n as usize).map(|i| 4 + count + i * STEP_WORDS);
                 Some(starts.map(|at| step(words, at)).collect::<Result<_, _>>()?)
             }
         };
-        let elements = Some(word(3)?).filter(|n| *n != 0);
         let length = 4 + count + steps.as_ref().map_or(0, Vec::len) * STEP_WORDS;
         if words.len() != length {
             return Err(malformed(length.min(words.len())));
         }
         Ok(Self {
             arguments,
-            elements,
+            elements: Some(word(3)?).filter(|n| *n != 0),
             steps,
         })
     }
@@ -172,18 +157,14 @@ fn step(words: &[u32], at: usize) -> Result<Step, NotAProgram> {
         })
     };
     let [operation, element, high, _] = word(0)?.to_le_bytes();
-    if high != 0 {
+    let operation = OPERATIONS.get(usize::from(operation));
+    let element = ELEMENTS.get(usize::from(element));
+    let (Some(operation), Some(element), 0) = (operation, element, high) else {
         return Err(malformed(at));
-    }
+    };
     Ok(Step {
-        operation: OPERATIONS
-            .get(usize::from(operation))
-            .copied()
-            .ok_or(malformed(at))?,
-        element: ELEMENTS
-            .get(usize::from(element))
-            .copied()
-            .ok_or(malformed(at))?,
+        operation: *operation,
+        element: *element,
         result: operand(1)?,
         operands: [operand(3)?, operand(5)?, operand(7)?],
         dimensions: [word(9)?, word(10)?, word(11)?],

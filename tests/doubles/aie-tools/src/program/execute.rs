@@ -1,4 +1,4 @@
-//! Execution of a program on buffers in memory.
+//! Execution of a program on buffers in memory. Every value of every element type is an f64.
 
 use super::{Element, Operand, Operation, Program, Step};
 
@@ -11,22 +11,10 @@ pub enum CannotRun {
     Missing(Operand),
     /// An argument is too short.
     Short {
-        /// Which.
         argument: u32,
-        /// How many bytes it would need.
         needed: usize,
-        /// How many it has.
         actual: usize,
     },
-}
-
-/// The values of an operand, in the type that a step computes in.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Values {
-    /// Integers, wrapped to the type's width.
-    Integers(Vec<i32>),
-    /// Floats, rounded to the type.
-    Floats(Vec<f32>),
 }
 
 /// Rounds to bfloat16, to nearest even; a NaN stays one.
@@ -39,68 +27,61 @@ fn bf16_bits(value: f32) -> u16 {
     (rounded >> 16) as u16
 }
 
-fn round(element: Element, value: f32) -> f32 {
+/// The value as one of the type: wrapped, or rounded.
+fn convert(element: Element, value: f64) -> f64 {
     match element {
-        Element::Bf16 => f32::from_bits(u32::from(bf16_bits(value)) << 16),
-        _ => value,
+        Element::I8 => f64::from(value as i64 as i8),
+        Element::I16 => f64::from(value as i64 as i16),
+        Element::I32 => f64::from(value as i64 as i32),
+        Element::Bf16 => f64::from(f32::from_bits(u32::from(bf16_bits(value as f32)) << 16)),
+        Element::F32 => f64::from(value as f32),
     }
 }
 
-fn wrap(element: Element, value: i32) -> i32 {
+fn read(element: Element, bytes: &[u8]) -> f64 {
+    let mut word = [0; 4];
+    for (to, from) in word.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    let word = u32::from_le_bytes(word);
     match element {
-        Element::I8 => i32::from(value as i8),
-        Element::I16 => i32::from(value as i16),
-        _ => value,
+        Element::I8 => f64::from(word as i8),
+        Element::I16 => f64::from(word as i16),
+        Element::I32 => f64::from(word as i32),
+        Element::Bf16 => f64::from(f32::from_bits(word << 16)),
+        Element::F32 => f64::from(f32::from_bits(word)),
     }
 }
 
-fn read(element: Element, bytes: &[u8]) -> Values {
-    let chunks = bytes.chunks_exact(element.bytes());
-    let narrow = |c: &[u8]| <[u8; 2]>::try_from(c).unwrap_or_default();
-    let wide = |c: &[u8]| <[u8; 4]>::try_from(c).unwrap_or_default();
+fn bits(element: Element, value: f64) -> u32 {
     match element {
-        Element::I8 => Values::Integers(bytes.iter().map(|b| i32::from(*b as i8)).collect()),
-        Element::I16 => Values::Integers(
-            chunks
-                .map(|c| i32::from(i16::from_le_bytes(narrow(c))))
-                .collect(),
-        ),
-        Element::I32 => Values::Integers(chunks.map(|c| i32::from_le_bytes(wide(c))).collect()),
-        Element::Bf16 => {
-            let bits = chunks.map(|c| u32::from(u16::from_le_bytes(narrow(c))) << 16);
-            Values::Floats(bits.map(f32::from_bits).collect())
-        }
-        Element::F32 => Values::Floats(chunks.map(|c| f32::from_le_bytes(wide(c))).collect()),
+        Element::Bf16 => u32::from(bf16_bits(value as f32)),
+        Element::F32 => (value as f32).to_bits(),
+        _ => value as i64 as u32,
     }
 }
 
-fn written(element: Element, values: &Values) -> Vec<u8> {
-    let bytes = |v: i32| v.to_le_bytes().into_iter().take(element.bytes());
-    match convert(element, values) {
-        Values::Integers(values) => values.into_iter().flat_map(bytes).collect(),
-        Values::Floats(values) => match element {
-            Element::Bf16 => values
-                .into_iter()
-                .flat_map(|v| bf16_bits(v).to_le_bytes())
-                .collect(),
-            _ => values.into_iter().flat_map(f32::to_le_bytes).collect(),
-        },
-    }
-}
-
-fn convert(element: Element, values: &Values) -> Values {
-    match (values, element.is_float()) {
-        (Values::Integers(v), false) => {
-            Values::Integers(v.iter().map(|v| wrap(element, *v)).collect())
+/// One elementwise operation. Floats are rounded once.
+fn apply(operation: Operation, element: Element, [a, b, c]: [f64; 3]) -> f64 {
+    let result = match (operation, element.is_float()) {
+        (Operation::Copy | Operation::MatMul, _) => a,
+        (Operation::Max, _) => a.max(b),
+        (Operation::Min, _) => a.min(b),
+        (Operation::Add, true) => f64::from(a as f32 + b as f32),
+        (Operation::Sub, true) => f64::from(a as f32 - b as f32),
+        (Operation::Mul, true) => f64::from(a as f32 * b as f32),
+        (Operation::Fma, true) => f64::from((a as f32).mul_add(b as f32, c as f32)),
+        (operation, false) => {
+            let [a, b, c] = [a, b, c].map(|it| it as i32);
+            f64::from(match operation {
+                Operation::Add => a.wrapping_add(b),
+                Operation::Sub => a.wrapping_sub(b),
+                Operation::Mul => a.wrapping_mul(b),
+                _ => a.wrapping_mul(b).wrapping_add(c),
+            })
         }
-        (Values::Integers(v), true) => {
-            Values::Floats(v.iter().map(|v| round(element, *v as f32)).collect())
-        }
-        (Values::Floats(v), true) => Values::Floats(v.iter().map(|v| round(element, *v)).collect()),
-        (Values::Floats(v), false) => {
-            Values::Integers(v.iter().map(|v| wrap(element, *v as i32)).collect())
-        }
-    }
+    };
+    convert(element, result)
 }
 
 /// A run under way.
@@ -108,7 +89,7 @@ struct Run<'r, 'a> {
     program: &'r Program,
     arguments: &'r mut [&'a mut [u8]],
     variables: &'r [u8],
-    temporaries: Vec<Option<Values>>,
+    temporaries: Vec<Vec<f64>>,
 }
 
 impl Program {
@@ -130,82 +111,86 @@ impl Program {
 
 impl Run<'_, '_> {
     fn element(&self, argument: u32) -> Result<Element, CannotRun> {
-        let element = self
-            .program
-            .arguments
-            .get(argument as usize)
-            .copied()
-            .flatten();
-        element.ok_or(CannotRun::Missing(Operand::Argument(argument)))
+        let element = self.program.arguments.get(argument as usize);
+        let missing = CannotRun::Missing(Operand::Argument(argument));
+        element.copied().flatten().ok_or(missing)
     }
 
     fn step(&mut self, step: &Step) -> Result<(), CannotRun> {
         let [m, n, k] = step.dimensions.map(|d| d as usize);
-        let count = match (step.operation, self.program.elements) {
-            (Operation::MatMul, _) => m * n,
-            (_, Some(elements)) => elements as usize,
-            (_, None) => self.room(step)?,
-        };
-        let sizes = match step.operation {
-            Operation::MatMul => [m * k, k * n, m * n],
-            _ => [count; 3],
-        };
         let [a, b, c] = step.operands;
-        let [size_a, size_b, size_c] = sizes;
-        let operands = [
-            self.operand(step, a, size_a)?,
-            self.operand(step, b, size_b)?,
-            self.operand(step, c, size_c)?,
-        ];
-        let result = compute(step, &operands, [m, n, k]);
-        self.give(step, &result)
-    }
-
-    /// How many elements fit into every argument that the step touches.
-    fn room(&self, step: &Step) -> Result<usize, CannotRun> {
-        let mut room = usize::MAX;
-        for operand in step.operands.into_iter().chain([step.result]) {
-            match operand {
-                Operand::Argument(index) => {
-                    let element = self.element(index)?;
-                    let bytes = self.arguments.get(index as usize).map_or(0, |a| a.len());
-                    room = room.min(bytes / element.bytes());
+        let result = if step.operation == Operation::MatMul {
+            let a = self.operand(step, a, m * k)?;
+            let b = self.operand(step, b, k * n)?;
+            let mut result = self.operand(step, c, m * n)?;
+            let at = |values: &[f64], index: usize| values.get(index).copied().unwrap_or(0.0);
+            for (index, sum) in result.iter_mut().enumerate() {
+                for p in 0..k {
+                    let (x, y) = (at(&a, index / n * k + p), at(&b, p * n + index % n));
+                    let product = apply(Operation::Mul, step.element, [x, y, 0.0]);
+                    *sum = apply(Operation::Add, step.element, [product, *sum, 0.0]);
                 }
-                Operand::Temporary(index) => {
-                    let length = match self.temporaries.get(index as usize) {
-                        Some(Some(Values::Integers(v))) => v.len(),
-                        Some(Some(Values::Floats(v))) => v.len(),
-                        // The result, which is not there yet.
-                        _ => usize::MAX,
-                    };
-                    room = room.min(length);
-                }
-                _ => {}
             }
-        }
-        Ok(if room == usize::MAX { 1 } else { room })
+            result
+        } else {
+            let count = match self.program.elements {
+                Some(elements) => elements as usize,
+                None => self.room(step)?,
+            };
+            let (a, b) = (self.operand(step, a, count)?, self.operand(step, b, count)?);
+            let c = self.operand(step, c, count)?;
+            let values = a.iter().zip(b).zip(c);
+            values
+                .map(|((a, b), c)| apply(step.operation, step.element, [*a, b, c]))
+                .collect()
+        };
+        self.give(step, result)
     }
 
-    fn operand(&self, step: &Step, operand: Operand, count: usize) -> Result<Values, CannotRun> {
+    /// How many elements fit into every argument and temporary that the step touches.
+    fn room(&self, step: &Step) -> Result<usize, CannotRun> {
+        let mut room = None;
+        for operand in step.operands.into_iter().chain([step.result]) {
+            let length = match operand {
+                Operand::Argument(index) => {
+                    let bytes = self.arguments.get(index as usize).map_or(0, |a| a.len());
+                    bytes / self.element(index)?.bytes()
+                }
+                Operand::Temporary(index) if operand != step.result => {
+                    self.temporaries.get(index as usize).map_or(0, Vec::len)
+                }
+                _ => continue,
+            };
+            room = Some(room.unwrap_or(length).min(length));
+        }
+        Ok(room.unwrap_or(1))
+    }
+
+    fn operand(&self, step: &Step, operand: Operand, count: usize) -> Result<Vec<f64>, CannotRun> {
         let missing = CannotRun::Missing(operand);
-        let repeated = |bits: u32| match step.element.is_float() {
-            true => Values::Floats(vec![f32::from_bits(bits); count]),
-            false => Values::Integers(vec![bits as i32; count]),
+        // Constants and variables are as wide as the type that is computed in, or 32 bits.
+        let repeated = |bits: u32| {
+            let wide = if step.element.is_float() {
+                Element::F32
+            } else {
+                Element::I32
+            };
+            let value = convert(step.element, read(wide, &bits.to_le_bytes()));
+            vec![value; count]
         };
-        let values = match operand {
-            Operand::None => Values::Integers(Vec::new()),
+        Ok(match operand {
+            Operand::None => vec![0.0; count],
             Operand::Constant(bits) => repeated(bits),
             Operand::Variable(word) => {
-                let at = word as usize * 4;
                 let four = self
                     .variables
-                    .get(at..at + 4)
-                    .and_then(|four| four.try_into().ok());
-                repeated(u32::from_le_bytes(four.ok_or(missing)?))
+                    .get(word as usize * 4..)
+                    .and_then(|it| it.first_chunk());
+                repeated(u32::from_le_bytes(*four.ok_or(missing)?))
             }
             Operand::Temporary(index) => {
-                let values = self.temporaries.get(index as usize).cloned().flatten();
-                values.ok_or(missing)?
+                let values = self.temporaries.get(index as usize).ok_or(missing)?;
+                values.iter().map(|it| convert(step.element, *it)).collect()
             }
             Operand::Argument(index) => {
                 let element = self.element(index)?;
@@ -216,113 +201,44 @@ impl Run<'_, '_> {
                     needed,
                     actual: bytes.len(),
                 })?;
-                read(element, bytes)
+                let values = bytes.chunks_exact(element.bytes());
+                values
+                    .map(|bytes| convert(step.element, read(element, bytes)))
+                    .collect()
             }
-        };
-        Ok(convert(step.element, &values))
+        })
     }
 
-    fn give(&mut self, step: &Step, result: &Values) -> Result<(), CannotRun> {
+    fn give(&mut self, step: &Step, result: Vec<f64>) -> Result<(), CannotRun> {
         let missing = CannotRun::Missing(step.result);
         match step.result {
             Operand::Argument(index) => {
-                let bytes = written(self.element(index)?, result);
+                let element = self.element(index)?;
+                let width = element.bytes();
                 let argument = self.arguments.get_mut(index as usize).ok_or(missing)?;
-                let actual = argument.len();
-                let room = argument.get_mut(..bytes.len()).ok_or(CannotRun::Short {
+                let (needed, actual) = (result.len() * width, argument.len());
+                let room = argument.get_mut(..needed).ok_or(CannotRun::Short {
                     argument: index,
-                    needed: bytes.len(),
+                    needed,
                     actual,
                 })?;
-                room.copy_from_slice(&bytes);
+                for (bytes, value) in room.chunks_exact_mut(width).zip(result) {
+                    let word = bits(element, convert(element, value)).to_le_bytes();
+                    bytes.iter_mut().zip(word).for_each(|(to, from)| *to = from);
+                }
                 Ok(())
             }
             Operand::Temporary(index) if index < 4096 => {
                 let index = index as usize;
                 if self.temporaries.len() <= index {
-                    self.temporaries.resize(index + 1, None);
+                    self.temporaries.resize(index + 1, Vec::new());
                 }
                 if let Some(temporary) = self.temporaries.get_mut(index) {
-                    *temporary = Some(result.clone());
+                    *temporary = result;
                 }
                 Ok(())
             }
             _ => Err(missing),
         }
     }
-}
-
-fn compute(step: &Step, [a, b, c]: &[Values; 3], dimensions: [usize; 3]) -> Values {
-    match (a, b, c) {
-        (Values::Integers(a), Values::Integers(b), Values::Integers(c)) => {
-            let fma = |x: i32, y: i32, z: i32| x.wrapping_mul(y).wrapping_add(z);
-            let one = |x: i32, y: i32, z: i32| match step.operation {
-                Operation::Copy | Operation::MatMul => x,
-                Operation::Add => x.wrapping_add(y),
-                Operation::Sub => x.wrapping_sub(y),
-                Operation::Mul => x.wrapping_mul(y),
-                Operation::Fma => fma(x, y, z),
-                Operation::Max => x.max(y),
-                Operation::Min => x.min(y),
-            };
-            let values = match step.operation {
-                Operation::MatMul => product(a, b, c, dimensions, fma),
-                _ => elementwise(a, b, c, one),
-            };
-            convert(step.element, &Values::Integers(values))
-        }
-        (Values::Floats(a), b, c) => {
-            let (b, c) = (floats(b), floats(c));
-            let rounded = |v: f32| round(step.element, v);
-            let one = |x: f32, y: f32, z: f32| match step.operation {
-                Operation::Copy | Operation::MatMul => x,
-                Operation::Add => x + y,
-                Operation::Sub => x - y,
-                Operation::Mul => x * y,
-                Operation::Fma => x.mul_add(y, z),
-                Operation::Max => x.max(y),
-                Operation::Min => x.min(y),
-            };
-            Values::Floats(match step.operation {
-                Operation::MatMul => {
-                    product(a, b, c, dimensions, |x, y, z| rounded(rounded(x * y) + z))
-                }
-                _ => elementwise(a, b, c, |x, y, z| rounded(one(x, y, z))),
-            })
-        }
-        _ => Values::Integers(Vec::new()),
-    }
-}
-
-fn floats(values: &Values) -> &[f32] {
-    match values {
-        Values::Floats(values) => values,
-        Values::Integers(_) => &[],
-    }
-}
-
-fn elementwise<T: Copy + Default>(a: &[T], b: &[T], c: &[T], f: impl Fn(T, T, T) -> T) -> Vec<T> {
-    let or_default = |values: &[T], i: usize| values.get(i).copied().unwrap_or_default();
-    let indexed = a.iter().enumerate();
-    indexed
-        .map(|(i, x)| f(*x, or_default(b, i), or_default(c, i)))
-        .collect()
-}
-
-fn product<T: Copy + Default>(
-    a: &[T],
-    b: &[T],
-    c: &[T],
-    [m, n, k]: [usize; 3],
-    fma: impl Fn(T, T, T) -> T,
-) -> Vec<T> {
-    let at = |values: &[T], i: usize| values.get(i).copied().unwrap_or_default();
-    let mut result = Vec::with_capacity(m * n);
-    for i in 0..m {
-        for j in 0..n {
-            let start = at(c, i * n + j);
-            result.push((0..k).fold(start, |sum, p| fma(at(a, i * k + p), at(b, p * n + j), sum)));
-        }
-    }
-    result
 }

@@ -27,20 +27,14 @@ mod encode;
 mod execute;
 
 pub use encode::{MAGIC, NotAProgram, REGISTERS};
-pub use execute::{CannotRun, Values};
+pub use execute::CannotRun;
 
-/// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
-    /// 8-bit integer.
     I8,
-    /// 16-bit integer.
     I16,
-    /// 32-bit integer.
     I32,
-    /// bfloat16.
     Bf16,
-    /// IEEE single precision.
     F32,
 }
 
@@ -57,7 +51,6 @@ impl Element {
         })
     }
 
-    /// As MLIR writes it.
     pub fn mlir(self) -> &'static str {
         match self {
             Self::I8 => "i8",
@@ -68,7 +61,6 @@ impl Element {
         }
     }
 
-    /// Its size.
     pub fn bytes(self) -> usize {
         match self {
             Self::I8 => 1,
@@ -77,42 +69,30 @@ impl Element {
         }
     }
 
-    /// Whether it is a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(self, Self::Bf16 | Self::F32)
     }
 }
 
-/// What a step computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// `a`, converted to the step's type: saturation and sign as in Rust's `as`.
     Copy,
-    /// `a + b`; integers wrap.
     Add,
-    /// `a - b`; integers wrap.
     Sub,
-    /// `a * b`; integers wrap.
     Mul,
-    /// `a * b + c`, rounded once.
     Fma,
-    /// The larger of `a` and `b`.
     Max,
-    /// The smaller of `a` and `b`.
     Min,
     /// The matrix product of `a` (m × k) and `b` (k × n), row-major, added to `c`: products are
     /// computed and added up, for k = 0, 1, 2…, in the step's type.
     MatMul,
 }
 
-/// What a step works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
-    /// Nothing.
     None,
-    /// An argument of the kernel.
     Argument(u32),
-    /// The result of an earlier step.
     Temporary(u32),
     /// A constant: its bits in the step's type, sign-extended if it is an integer.
     Constant(u32),
@@ -121,23 +101,18 @@ pub enum Operand {
     Variable(u32),
 }
 
-/// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it computes.
     pub operation: Operation,
     /// The type that it computes in. An argument that it reads is converted to it, and one that it
     /// gives is converted from it.
     pub element: Element,
-    /// An argument or a temporary.
     pub result: Operand,
-    /// What it computes with.
     pub operands: [Operand; 3],
     /// m, n and k of a matrix product, else 0.
     pub dimensions: [u32; 3],
 }
 
-/// What a kernel computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The element types of the arguments; `None` for one that no step touches.

@@ -5,14 +5,11 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::full_elf::{Kernel, full_elf};
-use crate::json::Json;
 use crate::run::{Result, Run, failure};
 
-/// Runs aiebu-asm.
-///
-/// # Errors
-/// A bad command line.
 pub fn run(run: &Run) -> Result {
     run.begin()?;
     let (mut target, mut config, mut output) = (None, None, None);
@@ -48,43 +45,35 @@ pub fn run(run: &Run) -> Result {
 
 fn assemble(config: &str) -> std::result::Result<Vec<u8>, String> {
     let text = fs::read_to_string(config).map_err(|e| format!("{config}: {e}"))?;
-    let json = Json::parse(&text).ok_or_else(|| format!("{config}: not JSON"))?;
+    let json: Value = serde_json::from_str(&text).map_err(|e| format!("{config}: {e}"))?;
     let directory = Path::new(config).parent().unwrap_or(Path::new(""));
-    let read = |json: Option<&Json>| {
-        let name = json
-            .and_then(Json::as_text)
-            .ok_or("a file name is missing")?;
-        fs::read(directory.join(name)).map_err(|e| format!("{name}: {e}"))
+    let name = |json: &Value, key: &str| {
+        let name = json.get(key).and_then(Value::as_str);
+        name.map(str::to_owned)
+            .ok_or_else(|| format!("{key} is missing"))
     };
-    let items = |json: &Json, key: &str| {
-        json.get(key)
-            .map(|v| v.items().to_vec())
-            .unwrap_or_default()
+    let read = |json: &Value, key: &str| {
+        let name = name(json, key)?;
+        fs::read(directory.join(&name)).map_err(|e| format!("{name}: {e}"))
+    };
+    let items = |json: &Value, key: &str| {
+        let items = json.get(key).and_then(Value::as_array);
+        items.cloned().unwrap_or_default()
     };
     let mut kernels = Vec::new();
     for kernel in items(&json, "xrt-kernels") {
-        let name = kernel
-            .get("name")
-            .and_then(Json::as_text)
-            .ok_or("a kernel has no name")?;
         let mut pdis = Vec::new();
         for pdi in items(&kernel, "PDIs") {
-            let id = pdi
-                .get("id")
-                .and_then(Json::as_number)
-                .ok_or("a PDI has no id")?;
-            pdis.push((id, read(pdi.get("PDI_file"))?));
+            let id = pdi.get("id").and_then(Value::as_u64);
+            pdis.push((id.ok_or("a PDI has no id")?, read(&pdi, "PDI_file")?));
         }
         let mut instances = Vec::new();
         for instance in items(&kernel, "instance") {
-            let id = instance
-                .get("id")
-                .and_then(Json::as_text)
-                .ok_or("an instance has no id")?;
-            instances.push((id.to_owned(), read(instance.get("TXN_ctrl_code_file"))?));
+            let code = read(&instance, "TXN_ctrl_code_file")?;
+            instances.push((name(&instance, "id")?, code));
         }
         kernels.push(Kernel {
-            name: name.to_owned(),
+            name: name(&kernel, "name")?,
             arguments: items(&kernel, "arguments").len(),
             pdis,
             instances,

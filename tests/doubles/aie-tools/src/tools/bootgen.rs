@@ -7,10 +7,6 @@ use std::path::Path;
 use crate::pdi::pdi;
 use crate::run::{Result, Run, failure, message};
 
-/// Runs bootgen.
-///
-/// # Errors
-/// A bad command line, BIF or CDO.
 pub fn run(run: &Run) -> Result {
     run.begin()?;
     let (mut image, mut output, mut rest) = (None, None, run.arguments.iter());

@@ -12,64 +12,54 @@ mod xclbinutil;
 use std::io::Write as _;
 
 use crate::mlir::Diagnostic;
-use crate::run::{Exit, Run, failure};
+use crate::run::{Exit, Run};
 
 /// Runs the tool that this process is, and gives the exit code.
 pub fn run() -> u8 {
-    let run = Run::start();
+    let Some(run) = Run::start() else { return 127 };
     let ended = match run.identity.tool.as_str() {
         "air-opt" => air_opt::run(&run),
         "aircc" => aircc::run(&run),
-        "aiecc" | "aiecc.py" => aiecc::run(&run),
-        "aie-hsaco" => aie_hsaco::pack::run(&run),
-        "aie-hsaco-dump" => aie_hsaco::dump::run(&run),
+        "aie-hsaco" => aie_hsaco::run(&run),
+        "aie-hsaco-dump" => aie_hsaco::dump(&run),
         "bootgen" => bootgen::run(&run),
         "xclbinutil" => xclbinutil::run(&run),
         "aiebu-asm" => aiebu_asm::run(&run),
         "llc" | "opt" | "clang" | "ld.lld" => peano::run(&run),
-        other => Err(failure(format!("no tool is called '{other}'"))),
+        _ => aiecc::run(&run),
     };
-    match ended {
-        Ok(()) => 0,
-        Err(Exit { code, text }) => {
-            if !text.is_empty() {
-                let _ = writeln!(std::io::stderr(), "{text}");
-            }
-            code
-        }
+    let Err(Exit { code, text }) = ended else {
+        return 0;
+    };
+    if !text.is_empty() {
+        let _ = writeln!(std::io::stderr(), "{text}");
     }
+    code
 }
 
-/// Prints on standard output.
 pub fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// A diagnostic as MLIR prints it: place, message, the line and a caret.
 pub fn diagnostic(file: &str, text: &str, what: &Diagnostic) -> String {
-    let line = text.lines().nth(what.line.saturating_sub(1)).unwrap_or("");
-    let space: String = line
-        .chars()
-        .take(what.column.saturating_sub(1))
-        .map(|c| if c == '\t' { '\t' } else { ' ' })
-        .collect();
+    let (line, column) = (what.line, what.column);
+    let source = text.lines().nth(line.saturating_sub(1)).unwrap_or("");
+    let space = " ".repeat(column.saturating_sub(1));
     format!(
-        "{file}:{}:{}: error: {}\n{line}\n{space}^",
-        what.line, what.column, what.message
+        "{file}:{line}:{column}: error: {}\n{source}\n{space}^",
+        what.message
     )
 }
 
 /// The diagnostic that the control file wants: `diagnostic = 3:23: expected ')'`.
 pub fn wanted_diagnostic(run: &Run) -> Option<Diagnostic> {
-    let wanted = run.control.get("diagnostic");
-    let wanted = wanted.or_else(|| {
-        run.fails("syntax")
-            .then_some("1:1: expected operation name in quotes")
-    })?;
-    let mut parts = wanted.splitn(3, ':');
-    let mut number = || parts.next()?.trim().parse().ok();
+    let syntax = run
+        .fails("syntax")
+        .then_some("1:1: expected operation name in quotes");
+    let mut parts = run.get("diagnostic").or(syntax)?.splitn(3, ':');
+    let mut number = || parts.next()?.parse().ok();
     let (line, column) = (number()?, number()?);
-    let message = parts.next().unwrap_or("").trim();
-    let message = message.strip_prefix("error:").unwrap_or(message).trim();
+    let message = parts.next()?.trim().trim_start_matches("error: ");
     Some(Diagnostic::new(line, column, message))
 }

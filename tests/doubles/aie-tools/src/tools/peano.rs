@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::bytes::Image;
-use crate::md5::md5;
+use crate::md5;
 use crate::run::{Result, Run, failure};
 
 const TARGETS: [(&str, &str); 3] = [
@@ -37,10 +37,6 @@ fn version(run: &Run, host: bool) -> String {
     text
 }
 
-/// Runs one of Peano's tools.
-///
-/// # Errors
-/// Missing inputs, or code that only Peano understands.
 pub fn run(run: &Run) -> Result {
     let host = run.identity.dialect == 2;
     let tool = run.identity.tool.as_str();

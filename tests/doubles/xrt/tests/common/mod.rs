@@ -7,8 +7,8 @@ use std::ffi::{CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use xrt_double::kernels::Workshop;
 pub use xrt_double::kernels::combining;
+use xrt_double::kernels::{Workshop, own_directory};
 use xrt_double::{Driver, Installation, compile_shim};
 
 pub const IN: u32 = 1;
@@ -20,18 +20,11 @@ pub const FAILED: i32 = 2;
 pub const STATE: i32 = 3;
 pub const CHANGED: i32 = 4;
 
-/// A directory that this process has for itself, emptied of what an earlier run left.
+/// A directory that this process has for itself.
 pub fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        let program = std::env::current_exe().unwrap();
-        let mut name = program.file_stem().unwrap().to_owned();
-        name.push(std::env::var_os("CHILD").unwrap_or_default());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::remove_dir_all(&path).ok();
-        std::fs::create_dir_all(&path).unwrap();
-        path
-    })
+    let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("xrt-double");
+    DIRECTORY.get_or_init(|| own_directory(&shared).unwrap())
 }
 
 /// The double, installed.

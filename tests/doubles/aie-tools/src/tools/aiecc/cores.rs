@@ -4,19 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Compilation, Output};
-use crate::design::{Core, Device, Tile, commands};
+use crate::design::{Core, Device, Tile};
 use crate::mlir::Module;
 use crate::pdi;
 use crate::run::{Exit, Result, failure, is_executable};
 use crate::stream::Generation;
-
-/// A device and its configuration: the PDI's path.
-pub struct Configured {
-    /// The device's name.
-    pub device: String,
-    /// The PDI.
-    pub pdi: PathBuf,
-}
 
 impl Compilation<'_> {
     /// The first dialect compiles with Chess unless it is told not to.
@@ -71,19 +63,12 @@ impl Compilation<'_> {
     }
 
     /// Configurations of all devices, if an output needs them.
-    pub fn configure(
-        &mut self,
-        module: &Module<'_>,
-        devices: &[Device],
-    ) -> Result<Vec<Configured>> {
-        let needed = [Output::Xclbin, Output::Pdi, Output::FullElf, Output::Cdo]
-            .iter()
-            .any(|output| self.asked.request(*output).is_some());
-        // Without any request cores are built and nothing else.
-        let only_cores =
-            self.asked.requests.is_empty() || self.asked.request(Output::CoreElfs).is_some();
+    pub fn configure(&mut self, module: &Module<'_>, devices: &[Device]) -> Result<Vec<PathBuf>> {
+        let mut requests = self.asked.requests.iter();
+        let needed = requests.any(|request| request.output != Output::Insts);
         let mut configured = Vec::new();
-        if !needed && !only_cores {
+        // Without any request cores are built and nothing else.
+        if !needed && !self.asked.requests.is_empty() {
             return Ok(configured);
         }
         for device in devices {
@@ -95,47 +80,37 @@ impl Compilation<'_> {
         Ok(configured)
     }
 
+    /// The PDI of a device, through bootgen.
     fn device(
         &mut self,
         module: &Module<'_>,
         device: &Device,
         code: &[(Tile, Vec<u8>)],
-    ) -> Result<Configured> {
+    ) -> Result<PathBuf> {
         let name = &device.name;
         self.progress("{0}.pdi", name);
-        let cdo = pdi::cdo(&commands(module, device, code));
-        let cdo_path = self.tmpdir.join(format!("{name}_aie_cdo.bin"));
-        self.run.write(&cdo_path, &cdo);
-        if let Some(request) = self.asked.request(Output::Cdo) {
-            let path = self.output(&request.name, name, "");
-            self.run.deliver("cdo", &path, &cdo);
-        }
-        let bif = format!(
+        let place = |name: String| self.tmpdir.join(name);
+        let cdo = place(format!("{name}_aie_cdo.bin"));
+        self.run
+            .write(&cdo, &pdi::cdo(&device.commands(module, code)));
+        let bif = place(format!("{name}_design.bif"));
+        let text = format!(
             "all:\n{{\n  id_code = 0x14ca8093\n  extended_id_code = 0x01\n  image\n  {{\n    name=aie_image, id=0x1c000000\n    {{ type=cdo\n      file={}\n    }}\n  }}\n}}\n",
-            cdo_path.display()
+            cdo.display()
         );
-        let bif_path = self.tmpdir.join(format!("{name}_design.bif"));
-        self.run.write(&bif_path, bif.as_bytes());
-        let pdi = self.tmpdir.join(format!("{name}.pdi"));
+        self.run.write(&bif, text.as_bytes());
+        let pdi = place(format!("{name}.pdi"));
         let _ = fs::remove_file(&pdi);
-        let Some(bootgen) = self.run.beside_or_on_path("bootgen") else {
-            return Err(self.tool_missing("{0}.pdi", name, "bootgen"));
-        };
-        let arguments = ["-arch", "versal", "-image"].map(str::to_owned);
-        let mut arguments = arguments.to_vec();
-        arguments.extend([bif_path.display().to_string(), "-o".to_owned()]);
-        arguments.extend([pdi.display().to_string(), "-w".to_owned()]);
+        let bootgen = self.run.beside_or_on_path("bootgen");
+        let bootgen = bootgen.ok_or_else(|| self.tool_missing("{0}.pdi", name, "bootgen"))?;
+        let (bif, made) = (bif.display().to_string(), pdi.display().to_string());
+        let arguments = ["-arch", "versal", "-image", &bif, "-o", &made, "-w"];
         self.tool("{0}.pdi", name, &bootgen, &arguments)?;
-        if let Some(request) = self.asked.request(Output::Pdi)
-            && let Ok(bytes) = fs::read(&pdi)
-        {
+        if let (Some(request), Ok(bytes)) = (self.asked.request(Output::Pdi), fs::read(&pdi)) {
             let path = self.output(&request.name, name, "");
             self.run.deliver("pdi", &path, &bytes);
         }
-        Ok(Configured {
-            device: name.clone(),
-            pdi,
-        })
+        Ok(pdi)
     }
 
     /// What each core of a device runs.
@@ -189,14 +164,13 @@ impl Compilation<'_> {
         Ok(code)
     }
 
-    /// aie-rt's words.
     fn no_elf(&self, device: &str) -> Exit {
         let words = "[AIE ERROR] XAie_LoadElfPartial():602: Unable to open elf file, 2: No such file or directory\nXAie_LoadElf failed with XAIE_INVALID_ELF";
         match self.asked.dialect {
             1 => failure(format!(
                 "{words}Error generating CDO files\nCompilation failed"
             )),
-            _ => self.edge_failed("cdo_{0}", device, Some(words.to_owned())),
+            _ => self.edge_failed("cdo_{0}", device, &format!("{words}\n")),
         }
     }
 
@@ -212,13 +186,11 @@ impl Compilation<'_> {
             Generation::Npu1 => "aie2",
             Generation::Npu2 => "aie2p",
         };
-        let level = self.asked.options.get("O").unwrap_or("2");
         let options = &self.asked.options;
+        let level = options.get("O").unwrap_or("2");
         let place = |extension: &str| {
-            self.tmpdir
-                .join(format!("{stem}.{extension}"))
-                .display()
-                .to_string()
+            let path = self.tmpdir.join(format!("{stem}.{extension}"));
+            path.display().to_string()
         };
         // A type that only Peano knows: another LLVM says `error: expected type`.
         let source = format!(
@@ -229,51 +201,26 @@ impl Compilation<'_> {
             module.identity(core.body.clone()),
         );
         self.intermediate(&format!("{stem}.ll"), source.as_bytes());
-        let run = |tool: &str, arguments: Vec<String>| {
-            self.tool("objects_{0}.o", stem, &peano.join(tool), &arguments)
+        let run = |tool: &str, edge: &str, arguments: &[&str]| {
+            self.tool(edge, stem, &peano.join(tool), arguments)
         };
-        let owned = |arguments: &[&str]| {
-            arguments
-                .iter()
-                .map(|a| (*a).to_owned())
-                .collect::<Vec<_>>()
-        };
+        let [ir, optimised, object, elf] = ["ll", "opt.ll", "o", "elf"].map(place);
         let passes = format!("--passes=default<O{level}>,strip");
-        run(
-            "opt",
-            owned(&[&passes, "-S", &place("ll"), "-o", &place("opt.ll")]),
-        )?;
-        let (optimised, march_option) = (format!("-O{level}"), format!("--march={march}"));
-        run(
-            "llc",
-            owned(&[
-                &place("opt.ll"),
-                &optimised,
-                &march_option,
-                "--function-sections",
-                "--filetype=obj",
-                "-o",
-                &place("o"),
-            ]),
-        )?;
-        let mut link = owned(&[
-            &optimised,
-            &format!("--target={march}-none-unknown-elf"),
-            &place("o"),
-        ]);
-        for file in &core.links {
-            // Unresolved names are left for the linker to refuse.
-            let path = self.resolve(file).unwrap_or_else(|| PathBuf::from(file));
-            link.push(path.display().to_string());
-        }
-        link.extend(owned(&["-Wl,--gc-sections", "-o", &place("elf")]));
-        self.tool("elfs_{0}.elf", stem, &peano.join("clang"), &link)?;
-        let elf = fs::read(place("elf")).unwrap_or_default();
-        if let Some(request) = self.asked.request(Output::CoreElfs) {
-            let path = self.output(&request.name, stem, "");
-            self.run.deliver("core-elf", &path, &elf);
-        }
-        Ok(elf)
+        let (level, arch) = (format!("-O{level}"), format!("--march={march}"));
+        let objects = "objects_{0}.o";
+        run("opt", objects, &[&passes, "-S", &ir, "-o", &optimised])?;
+        let llc = [&optimised, &level, &arch, "--filetype=obj", "-o", &object];
+        run("llc", objects, &llc)?;
+        let target = format!("--target={march}-none-unknown-elf");
+        let mut link = vec![level, target, object];
+        // Unresolved names are left for the linker to refuse.
+        let files = core.links.iter();
+        let files = files.map(|file| self.resolve(file).unwrap_or_else(|| file.into()));
+        link.extend(files.map(|path| path.display().to_string()));
+        link.extend(["-Wl,--gc-sections", "-o", &elf].map(str::to_owned));
+        let link: Vec<&str> = link.iter().map(String::as_str).collect();
+        run("clang", "elfs_{0}.elf", &link)?;
+        Ok(fs::read(elf).unwrap_or_default())
     }
 
     /// A link file: from the current directory, the tmpdir, or beside the input, whichever is first.

@@ -4,43 +4,66 @@
 mod cores;
 mod options;
 mod package;
-mod table;
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::design::{Device, Sequence, Target, Wrong, designs, stream};
+use options::{Asked, Output};
+
+use crate::design::{Device, Sequence, Target, designs, stream};
 use crate::mlir::{Diagnostic, Module};
-use crate::run::{Exit, Result, Run, failure, message, read_input};
+use crate::run::{Exit, Result, Run, execute, failure, message};
 
-use options::Asked;
-use table::Output;
-
-/// A compilation under way.
 struct Compilation<'c> {
     run: &'c Run,
     asked: Asked,
     input: String,
     text: &'c str,
-    /// Where intermediates are, absolute.
     tmpdir: PathBuf,
     steps: usize,
 }
 
 /// Runs aiecc.
-///
-/// # Errors
-/// As the real one: exit code 1 and a message that depends on the dialect.
 pub fn run(run: &Run) -> Result {
     let Some(asked) = Asked::read(run)? else {
         return Ok(());
     };
     run.begin()?;
-    let input = input(&asked)?;
-    let text = read(&asked, &input)?;
-    let tmpdir = tmpdir(&asked, &input)?;
+    let first = asked.dialect == 1;
+    let by_dialect = |old: String, new: String| failure(if first { old } else { new });
+    let input = match asked.options.positional.as_slice() {
+        [input] => input.clone(),
+        [input, ..] if first => input.clone(),
+        [] => {
+            let new = "aiecc: no input file specified; expected an input .mlir";
+            return Err(by_dialect(
+                "Error: No input file specified".into(),
+                new.into(),
+            ));
+        }
+        _ => return Err(failure("aiecc: expected exactly one input .mlir")),
+    };
+    let text = fs::read_to_string(&input).map_err(|_| {
+        let new = format!("aiecc: could not open input file '{input}'");
+        by_dialect(format!("error: could not open input file {input}"), new)
+    })?;
+    if !first && text.trim().is_empty() {
+        let what = "is empty; expected MLIR containing an aie.device";
+        return Err(failure(format!("aiecc: input file '{input}' {what}")));
+    }
+    let name = input.rsplit('/').next().unwrap_or(&input);
+    let tmpdir = asked.options.get("tmpdir").map(str::to_owned);
+    let tmpdir = PathBuf::from(tmpdir.unwrap_or_else(|| format!("{name}.prj")));
+    let tmpdir = std::path::absolute(&tmpdir).unwrap_or(tmpdir);
+    let mut maker = fs::DirBuilder::new();
+    if !tmpdir.is_dir() {
+        maker.recursive(!first).create(&tmpdir).map_err(|error| {
+            let (path, why) = (tmpdir.display(), message(&error));
+            let new = format!("Error: could not create directory {path}: {why}");
+            by_dialect(format!("Error creating temporary directory: {why}"), new)
+        })?;
+    }
     let mut compilation = Compilation {
         run,
         asked,
@@ -50,127 +73,50 @@ pub fn run(run: &Run) -> Result {
         steps: 0,
     };
     let ended = compilation.compile();
-    if ended.is_err() && compilation.shows_progress() && compilation.steps > 0 {
-        // The status line ends before the diagnostics start.
+    if compilation.shows_progress() {
         let _ = writeln!(std::io::stderr());
     }
     ended
 }
 
-fn input(asked: &Asked) -> Result<String> {
-    let first = asked.options.positional.first();
-    if asked.dialect > 1 && asked.options.positional.len() > 1 {
-        return Err(failure("aiecc: expected exactly one input .mlir"));
-    }
-    first.cloned().ok_or_else(|| {
-        failure(match asked.dialect {
-            1 => "Error: No input file specified",
-            _ => "aiecc: no input file specified; expected an input .mlir",
-        })
-    })
-}
-
-fn read(asked: &Asked, input: &str) -> Result<String> {
-    let text = read_input(input).map_err(|error| {
-        failure(match asked.dialect {
-            1 => format!("error: could not open input file {input}"),
-            _ => {
-                let _ = message(&error);
-                format!("aiecc: could not open input file '{input}'")
-            }
-        })
-    })?;
-    if asked.dialect > 1 && text.trim().is_empty() {
-        let message =
-            format!("aiecc: input file '{input}' is empty; expected MLIR containing an aie.device");
-        return Err(failure(message));
-    }
-    Ok(text)
-}
-
-fn tmpdir(asked: &Asked, input: &str) -> Result<PathBuf> {
-    let name = input.rsplit('/').next().unwrap_or(input);
-    let tmpdir = asked.options.get("tmpdir").filter(|t| !t.is_empty());
-    let tmpdir = tmpdir.map_or_else(|| PathBuf::from(format!("{name}.prj")), PathBuf::from);
-    let tmpdir = std::path::absolute(&tmpdir).unwrap_or(tmpdir);
-    if tmpdir.is_dir() {
-        return Ok(tmpdir);
-    }
-    let made = fs::DirBuilder::new()
-        .recursive(asked.dialect > 1)
-        .mode(0o770)
-        .create(&tmpdir);
-    made.map_err(|error| {
-        failure(match asked.dialect {
-            1 => format!("Error creating temporary directory: {}", message(&error)),
-            _ => format!(
-                "Error: could not create directory {}: {}",
-                tmpdir.display(),
-                message(&error)
-            ),
-        })
-    })?;
-    Ok(tmpdir)
-}
-
 impl Compilation<'_> {
     fn compile(&mut self) -> Result {
-        if self.asked.options.flag("n") {
-            return self.dry_run();
-        }
-        if self.asked.request(Output::Elf).is_some() {
-            // An ELF of the instructions alone, which nobody here has a use for.
-            return Err(failure("aiecc: this double makes no design.elf"));
-        }
         self.progress("input.mlir", "");
         if let Some(wanted) = super::wanted_diagnostic(self.run) {
             return Err(self.refused(&wanted));
         }
         let text = self.text;
         let module = Module::parse(text).map_err(|what| self.refused(&what))?;
-        let all = designs(&module).map_err(|wrong| self.wrong(&module, &wrong))?;
-        if all.is_empty() {
-            return self.no_device();
+        let mut devices = designs(&module).map_err(|what| self.refused(&what))?;
+        if devices.is_empty() && self.asked.dialect > 1 {
+            let what = "aiecc: no aie.device found in the input\naiecc: pipeline failed";
+            return Err(failure(what));
         }
         if self.run.fails("pass") {
             return Err(self.pass_failed());
         }
         self.chess_or_peano()?;
-        let named = self.asked.options.get("device-name").map(str::to_owned);
-        let devices: Vec<Device> = all
-            .into_iter()
-            .filter(|device| named.as_ref().is_none_or(|name| device.name == *name))
-            .collect();
+        if let Some(name) = self.asked.options.get("device-name") {
+            devices.retain(|device| device.name == name);
+        }
         self.progress("input_with_addresses.mlir", "");
         self.intermediate("input_with_addresses.mlir", text.as_bytes());
         self.host_buffers(&devices)?;
         self.instructions(&module, &devices)?;
-        let configured = self.configure(&module, &devices)?;
-        self.pack(&devices, &configured)?;
-        self.full_elf(&module, &devices, &configured)?;
-        self.rest(&module, &devices);
+        let pdis = self.configure(&module, &devices)?;
+        self.pack(&devices, &pdis)?;
+        self.full_elf(&module, &devices, &pdis)?;
         if self.run.fails("late") {
-            return Err(self.edge_failed("aie.xclbin", "main", None));
+            return Err(self.edge_failed("aie.xclbin", "main", ""));
         }
         if self.asked.dialect == 1 {
             super::print("Compilation completed successfully\n");
-        } else if self.shows_progress() {
-            let _ = writeln!(std::io::stderr());
-        }
-        Ok(())
-    }
-
-    fn dry_run(&self) -> Result {
-        for request in &self.asked.requests {
-            let path = self.output(&request.name, "main", "sequence");
-            let _ = fs::write(path, b"");
         }
         Ok(())
     }
 
     fn shows_progress(&self) -> bool {
-        let options = &self.asked.options;
-        self.asked.dialect > 1 && !options.flag("no-progress") && !options.flag("verbose")
+        self.asked.dialect > 1 && !self.asked.options.flag("no-progress")
     }
 
     /// Progress overwrites one line of standard error.
@@ -200,74 +146,33 @@ impl Compilation<'_> {
 
     /// A problem in the input, in the dialect's form.
     fn refused(&self, what: &Diagnostic) -> Exit {
-        let input = &self.input;
-        failure(match self.asked.dialect {
-            1 => format!(
-                "loc(\"{input}\":{}:{}): error: {}\nError parsing MLIR file",
-                what.line, what.column, what.message
-            ),
-            _ => {
-                let text = super::diagnostic(input, self.text, what);
-                format!("{text}\naiecc: edge 'input.mlir' (key '') failed\naiecc: pipeline failed")
-            }
-        })
-    }
-
-    /// A problem that is found in a step of its own.
-    fn step_refused(&self, module: &Module<'_>, wrong: &Wrong, edge: &str, key: &str) -> Exit {
-        let mut exit = self.wrong(module, wrong);
-        let own = format!("edge '{edge}' (key '{key}')");
-        exit.text = exit.text.replace("edge 'input.mlir' (key '')", &own);
-        exit
-    }
-
-    fn wrong(&self, module: &Module<'_>, wrong: &Wrong) -> Exit {
-        let token = module.tokens().get(wrong.token);
-        let (line, column) = token.map_or((1, 1), |token| (token.line, token.column));
-        self.refused(&Diagnostic::new(line, column, wrong.message.clone()))
-    }
-
-    fn no_device(&self) -> Result {
-        match self.asked.dialect {
-            1 if !self.asked.options.flag("verbose") => Ok(()),
-            1 => Err(failure("Error: No AIE devices found in module")),
-            _ => Err(failure(
-                "aiecc: no aie.device found in the input\naiecc: pipeline failed",
-            )),
-        }
-    }
-
-    fn pass_failed(&self) -> Exit {
-        let pipeline = "builtin.module(aie-canonicalize-device,aie.device(aie-assign-buffer-addresses{alloc-scheme=}))";
+        let (input, line, column) = (&self.input, what.line, what.column);
         if self.asked.dialect > 1 {
-            let text = format!(
-                "{}:1:1: error: 'aie.tile' op allocated buffers exceeded available memory",
-                self.input
-            );
-            return failure(format!(
-                "{text}\naiecc: edge 'input_with_addresses.mlir' (key '') failed\naiecc: pipeline failed"
-            ));
+            let text = super::diagnostic(input, self.text, what);
+            return self.edge_failed("input.mlir", "", &format!("{text}\n"));
         }
-        let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let stem = format!(
-            "aiecc_failure_{}_{}",
-            time.map_or(0, |t| t.as_secs()),
-            std::process::id()
-        );
-        let _ = fs::write(format!("{stem}.mlir"), self.text);
-        let _ = fs::write(
-            format!("{stem}.sh"),
-            format!("#!/bin/sh\naie-opt --pass-pipeline='{pipeline}' {stem}.mlir\n"),
-        );
+        let text = &what.message;
         failure(format!(
-            "loc(\"{}\":1:1): error: 'aie.tile' op allocated buffers exceeded available memory\nError: pass pipeline failed: {pipeline}",
-            self.input
+            "loc(\"{input}\":{line}:{column}): error: {text}\nError parsing MLIR file"
         ))
     }
 
-    /// The failure of one step, after the words of the tool that failed.
-    fn edge_failed(&self, edge: &str, key: &str, words: Option<String>) -> Exit {
-        let words = words.map(|w| format!("{w}\n")).unwrap_or_default();
+    fn pass_failed(&self) -> Exit {
+        let (input, what) = (
+            &self.input,
+            "'aie.tile' op allocated buffers exceeded available memory",
+        );
+        if self.asked.dialect > 1 {
+            let text = format!("{input}:1:1: error: {what}\n");
+            return self.edge_failed("input_with_addresses.mlir", "", &text);
+        }
+        failure(format!(
+            "loc(\"{input}\":1:1): error: {what}\nError: pass pipeline failed: builtin.module(aie-canonicalize-device,aie.device(aie-assign-buffer-addresses{{alloc-scheme=}}))"
+        ))
+    }
+
+    /// The failure of one step, after the words of what failed.
+    fn edge_failed(&self, edge: &str, key: &str, words: &str) -> Exit {
         failure(match self.asked.dialect {
             1 => format!("{words}Error: compilation failed"),
             _ => {
@@ -276,60 +181,39 @@ impl Compilation<'_> {
         })
     }
 
-    fn tool_failed(&self, edge: &str, key: &str, tool: &Path, status: &str) -> Exit {
-        self.edge_failed(
-            edge,
-            key,
-            Some(format!("aiecc: '{}' failed: {status}", tool.display())),
-        )
-    }
-
     fn tool_missing(&self, edge: &str, key: &str, tool: &str) -> Exit {
-        let words = format!("aiecc: ShellCommand: tool '{tool}' not found in search paths or PATH");
-        self.edge_failed(edge, key, Some(words))
+        let words = "not found in search paths or PATH";
+        let words = format!("aiecc: ShellCommand: tool '{tool}' {words}\n");
+        self.edge_failed(edge, key, &words)
     }
 
     /// Runs a tool of another package to its end.
-    fn tool(&self, edge: &str, key: &str, tool: &Path, arguments: &[String]) -> Result {
-        if self.asked.options.flag("verbose") {
-            let _ = writeln!(
-                std::io::stderr(),
-                "{} {}",
-                tool.display(),
-                arguments.join(" ")
-            );
-        }
+    fn tool(&self, edge: &str, key: &str, tool: &Path, arguments: &[&str]) -> Result {
         let name = tool.file_name().unwrap_or_default().to_string_lossy();
-        if self.run.fails(&format!("tool:{name}")) {
-            return Err(self.tool_failed(edge, key, tool, "exit status 1"));
-        }
-        match crate::run::execute(tool, arguments) {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(self.tool_failed(edge, key, tool, &status.to_string())),
-            Err(error) => Err(self.tool_failed(edge, key, tool, message(&error))),
-        }
+        let status = match execute(tool, arguments) {
+            _ if self.run.fails(&format!("tool:{name}")) => "exit status 1".to_owned(),
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => status.to_string(),
+            Err(error) => message(&error).to_owned(),
+        };
+        let words = format!("aiecc: '{}' failed: {status}\n", tool.display());
+        Err(self.edge_failed(edge, key, &words))
     }
 
     /// The first dialect takes any number.
     fn host_buffers(&self, devices: &[Device]) -> Result {
-        if self.asked.dialect == 1 {
-            return Ok(());
-        }
-        for device in devices {
-            let counts = device.sequences.iter().map(|sequence| {
-                sequence
-                    .arguments
-                    .iter()
-                    .filter(|(_, of)| of.is_memref())
-                    .count()
+        for device in devices.iter().filter(|_| self.asked.dialect > 1) {
+            let buffers = device.sequences.iter().map(|sequence| {
+                let arguments = sequence.arguments.iter();
+                arguments.filter(|(_, of)| of.is_memref()).count()
             });
-            let most = counts.max().unwrap_or(0);
+            let most = buffers.max().unwrap_or(0);
             if most > 16 {
                 let text = format!(
-                    "error: device '{}' has {most} host buffer arguments, which exceeds the maximum supported and verified count of 16; use fewer arguments or combine buffers",
+                    "error: device '{}' has {most} host buffer arguments, which exceeds the maximum supported and verified count of 16; use fewer arguments or combine buffers\n",
                     device.name
                 );
-                return Err(self.edge_failed("kernels.json", &device.name, Some(text)));
+                return Err(self.edge_failed("kernels.json", &device.name, &text));
             }
         }
         Ok(())
@@ -343,7 +227,7 @@ impl Compilation<'_> {
     }
 
     fn instructions(&mut self, module: &Module<'_>, devices: &[Device]) -> Result {
-        let Some(request) = self.asked.request(Output::Insts).cloned() else {
+        let Some(request) = self.asked.request(Output::Insts) else {
             return Ok(());
         };
         let target = Target::Instructions {
@@ -352,13 +236,10 @@ impl Compilation<'_> {
         let mut paths: Vec<PathBuf> = Vec::new();
         for device in devices {
             for sequence in self.sequences(device) {
-                let key = format!("{}_{}", device.name, sequence.name);
-                self.progress(request.edge, &key);
+                self.progress(request.edge, &format!("{}_{}", device.name, sequence.name));
                 let path = self.output(&request.name, &device.name, &sequence.name);
                 self.unique(&mut paths, &path, request.edge)?;
                 let stream = stream(module, device, sequence, target);
-                let stream = stream
-                    .map_err(|wrong| self.step_refused(module, &wrong, request.edge, &key))?;
                 self.run.deliver("insts", &path, &stream.bytes());
             }
         }
@@ -376,34 +257,4 @@ impl Compilation<'_> {
         paths.push(path.to_owned());
         Ok(())
     }
-
-    /// Outputs that nothing else depends on.
-    fn rest(&mut self, module: &Module<'_>, devices: &[Device]) {
-        let requests = self.asked.requests.clone();
-        for request in requests {
-            for device in devices {
-                let path = self.output(&request.name, &device.name, "");
-                let bytes = match request.output {
-                    Output::Addresses => self.text.as_bytes().to_vec(),
-                    Output::Parameters => parameters(device).into_bytes(),
-                    Output::Txn => {
-                        format!("module {{\n{}\n}}\n", module.print(device.body.clone()))
-                            .into_bytes()
-                    }
-                    Output::CtrlPkt => module.identity(device.body.clone()).into_bytes(),
-                    _ => continue,
-                };
-                self.run.deliver("other", &path, &bytes);
-            }
-        }
-    }
-}
-
-/// The list of external variables: number, then name, word, type and kind of each.
-fn parameters(device: &Device) -> String {
-    let mut text = format!("{}\n", device.variables.len());
-    for (word, name) in device.variables.iter().enumerate() {
-        text.push_str(&format!("{name} {word} i32 core\n"));
-    }
-    text
 }

@@ -1,61 +1,122 @@
 //! aiecc's three dialects, and what a command line in one of them asks for.
 
-use super::table::{FIRST, Output, SECOND, SELECTORS, Selector, THIRD};
-use crate::options::{self, Options, Unknown};
+use crate::options::{self, Options, Table};
 use crate::run::{Result, Run, failure};
+use crate::tools::print;
 
-/// An artifact that was asked for and its file name's template.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An artifact that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The instruction stream of each sequence.
+    Insts,
+    Pdi,
+    Xclbin,
+    FullElf,
+}
+
+/// An artifact: `--get-<get>`, its name in messages, the first dialect's flag, the option for its
+/// file's name, and that name's default in the first dialect.
+struct Selector {
+    output: Output,
+    get: &'static str,
+    edge: &'static str,
+    generate: &'static str,
+    name: &'static str,
+    default: &'static str,
+}
+
+const SELECTORS: [Selector; 4] = [
+    Selector {
+        output: Output::Insts,
+        get: "npu-insts",
+        edge: "insts_{0}.bin",
+        generate: "aie-generate-npu-insts",
+        name: "npu-insts-name",
+        default: "{0}_{1}.bin",
+    },
+    Selector {
+        output: Output::Pdi,
+        get: "pdi",
+        edge: "{0}.pdi",
+        generate: "aie-generate-pdi",
+        name: "pdi-name",
+        default: "{0}.pdi",
+    },
+    Selector {
+        output: Output::Xclbin,
+        get: "xclbin",
+        edge: "aie.xclbin",
+        generate: "aie-generate-xclbin",
+        name: "xclbin-name",
+        default: "{0}.xclbin",
+    },
+    Selector {
+        output: Output::FullElf,
+        get: "full-elf",
+        edge: "aie.elf",
+        generate: "generate-full-elf",
+        name: "full-elf-name",
+        default: "aie.elf",
+    },
+];
+
+/// An artifact that was asked for: its name in messages and its file name's template.
+#[derive(Clone, Debug)]
 pub struct Request {
-    /// Which.
     pub output: Output,
-    /// Its name in messages.
     pub edge: &'static str,
-    /// The template.
     pub name: String,
 }
 
 /// What a command line asks for.
-#[derive(Debug)]
 pub struct Asked {
-    /// The dialect.
     pub dialect: u8,
-    /// All options.
     pub options: Options,
-    /// The artifacts.
     pub requests: Vec<Request>,
+}
+
+/// The options of April 2026 as it lists them, and what the later dialects made of them.
+fn table(dialect: u8) -> Table {
+    let april = Table::new(include_str!("../../../../../data/aie/help/aiecc.txt"));
+    let gone = [
+        "aie-generate-",
+        "generate-full-elf",
+        "no-compile",
+        "link",
+        "compile ",
+        "no-link",
+    ];
+    let chess = ["no-xchesscc", "no-xbridge", "aiesim", "compile-host"];
+    let added = "  --default-stack-size=<uint>     - Stack size of cores that state none
+  --get=<string>                  - Request graph outputs by edge name (repeatable); named artifacts also have --get-<name> shorthands (e.g. --get-xclbin)
+  --no-progress                   - Disable the progress output
+  --output-dir=<string>           - Output directory for generated artifacts
+  --xclbinutil-path=<string>      - Path or name of the xclbinutil that packs the xclbin
+";
+    match dialect {
+        1 => april,
+        2 => april.changed(&gone, "  --full-elf-name", added),
+        _ => april.changed(&[&gone[..], &chess].concat(), "  --full-elf-name", added),
+    }
 }
 
 impl Asked {
     /// The request for an artifact.
-    pub fn request(&self, output: Output) -> Option<&Request> {
-        self.requests
-            .iter()
-            .find(|request| request.output == output)
+    pub fn request(&self, output: Output) -> Option<Request> {
+        let mut requests = self.requests.iter();
+        requests.find(|request| request.output == output).cloned()
     }
 
     /// Reads the command line; `None` if it only asked for information.
-    ///
-    /// # Errors
-    /// What the dialect refuses.
     pub fn read(run: &Run) -> Result<Option<Self>> {
         let dialect = run.identity.dialect;
-        let specs = match dialect {
-            1 => FIRST,
-            2 => SECOND,
-            _ => THIRD,
-        };
-        if run
-            .arguments
-            .iter()
-            .any(|a| a.trim_start_matches('-') == "help")
-        {
-            let overview = if dialect == 1 {
-                "AIE Compiler Driver"
-            } else {
-                "AIE declarative compiler driver"
-            };
-            super::super::print(&options::help(run, overview, "<input mlir>", specs));
+        let table = table(dialect);
+        if run.asks("help") {
+            print(table.help());
+            return Ok(None);
+        }
+        if run.asks("version") || run.asks("aie-version") {
+            print(&version(run));
             return Ok(None);
         }
         let mut selected = Vec::new();
@@ -67,87 +128,44 @@ impl Asked {
             }
         }
         let filtered = Run {
-            identity: run.identity.clone(),
-            program: run.program.clone(),
-            directory: run.directory.clone(),
             arguments: kept,
-            control: run.control.clone(),
+            ..run.clone()
         };
-        let unknown = if dialect == 1 {
-            Unknown::Swallowed
-        } else {
-            Unknown::Refused
-        };
-        let options = options::parse(&filtered, specs, unknown)?;
-        for edge in options.all("get").iter().flat_map(|list| list.split(',')) {
-            selected.push(by_edge(edge)?);
-        }
-        if options.flag("version") || options.flag("aie-version") {
-            super::super::print(&version(run));
-            return Ok(None);
-        }
+        let options = options::parse(&filtered, &table, dialect == 1)?;
         if dialect == 1 {
-            selected.extend(
-                SELECTORS
-                    .iter()
-                    .filter(|s| !s.generate.is_empty() && options.flag(s.generate)),
-            );
+            selected.extend(SELECTORS.iter().filter(|it| options.flag(it.generate)));
         }
-        let mut requests: Vec<Request> = Vec::new();
-        for selector in selected {
-            if !requests
-                .iter()
-                .any(|request| request.output == selector.output)
-            {
-                requests.push(request(selector, &options, dialect));
-            }
-        }
+        let request = |selector: &Selector| Request {
+            output: selector.output,
+            edge: selector.edge,
+            name: match (options.get(selector.name), dialect) {
+                (Some(name), _) => name.to_owned(),
+                (None, 1) => selector.default.to_owned(),
+                (None, _) => selector.edge.to_owned(),
+            },
+        };
         Ok(Some(Self {
             dialect,
+            requests: selected.into_iter().map(request).collect(),
             options,
-            requests,
         }))
     }
 }
 
-fn request(selector: &Selector, options: &Options, dialect: u8) -> Request {
-    let default = if dialect == 1 {
-        selector.first_default
-    } else {
-        selector.edge
-    };
-    let name = Some(selector.name).filter(|name| !name.is_empty());
-    Request {
-        output: selector.output,
-        edge: selector.edge,
-        name: name
-            .and_then(|n| options.get(n))
-            .unwrap_or(default)
-            .to_owned(),
-    }
-}
-
 fn by_get(name: &str) -> Result<&'static Selector> {
-    SELECTORS
-        .iter()
-        .find(|selector| selector.get == name)
-        .ok_or_else(|| {
-            let mut text =
-                format!("aiecc: unknown output selector '--get-{name}'; available selectors are:");
-            for selector in &SELECTORS {
-                text.push_str(&format!("\n  --get-{}  ({})", selector.get, selector.edge));
-            }
-            failure(text)
-        })
+    let found = SELECTORS.iter().find(|selector| selector.get == name);
+    found.ok_or_else(|| {
+        let lines = SELECTORS
+            .iter()
+            .map(|it| format!("\n  --get-{}  ({})", it.get, it.edge));
+        failure(format!(
+            "aiecc: unknown output selector '--get-{name}'; available selectors are:{}",
+            lines.collect::<String>()
+        ))
+    })
 }
 
-fn by_edge(edge: &str) -> Result<&'static Selector> {
-    let found = SELECTORS.iter().find(|selector| selector.edge == edge);
-    found.ok_or_else(|| failure(format!("aiecc: unknown output '{edge}'")))
-}
-
-/// What `--version` prints.
-pub fn version(run: &Run) -> String {
+fn version(run: &Run) -> String {
     let identity = &run.identity;
     let commit = format!("{:07x}", 0x5ad_0c1f_u32.wrapping_add(identity.build));
     match identity.dialect {

@@ -13,8 +13,6 @@
 //! ROOT/transform.mlir                                      a script that makes a herd
 //! ```
 
-mod record;
-
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -22,8 +20,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
 use crate::identity::Identity;
-use crate::json::Json;
 
 /// A transform script that tiles everything into one herd that works in L1.
 pub const TRANSFORM: &str = r#"// Tiles the kernel's operations into one herd.
@@ -42,15 +44,11 @@ module attributes {transform.with_named_sequence} {
 /// One run of a tool, as its log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// The arguments, without the program.
     pub arguments: Vec<String>,
-    /// The current directory.
     pub directory: PathBuf,
-    /// The names in the environment, sorted.
     pub environment: Vec<String>,
 }
 
-/// An installation.
 #[derive(Clone, Debug)]
 pub struct Installation {
     root: PathBuf,
@@ -58,55 +56,28 @@ pub struct Installation {
     dialect: u8,
 }
 
-/// A wheel: directory in site-packages, distribution name, version, and its tools with dialects.
-struct Wheel {
-    package: &'static str,
-    distribution: &'static str,
-    version: &'static str,
-    tools: Vec<(&'static str, u8)>,
-}
+const SITE: &str = "venv/lib/python3.12/site-packages";
 
-fn wheels(dialect: u8) -> [Wheel; 3] {
-    let air = if dialect == 1 { 1 } else { 2 };
+/// Each wheel's directory in site-packages, version, and tools, which speak `dialect`.
+fn wheels(dialect: u8) -> [(&'static str, &'static str, &'static str); 3] {
     let version = match dialect {
         1 => "0.0.1.2026040114",
         2 => "1.4.0",
         _ => "1.4.1.dev20260821",
     };
     [
-        Wheel {
-            package: "mlir_air",
-            distribution: "mlir_air",
-            version: "0.0.1.2026082205",
-            tools: vec![("air-opt", air), ("aircc", air)],
-        },
-        Wheel {
-            package: "mlir_aie",
-            distribution: "mlir_aie",
+        ("mlir_air", "0.0.1.2026082205", "air-opt aircc"),
+        (
+            "mlir_aie",
             version,
-            tools: vec![
-                ("aiecc", dialect),
-                ("bootgen", 1),
-                ("aie-hsaco", 1),
-                ("aie-hsaco-dump", 1),
-            ],
-        },
-        Wheel {
-            package: "llvm-aie",
-            distribution: "llvm_aie",
-            version: "20.0.0.2026080101",
-            tools: vec![("llc", 1), ("opt", 1), ("clang", 1), ("ld.lld", 1)],
-        },
+            "aiecc bootgen aie-hsaco aie-hsaco-dump",
+        ),
+        ("llvm-aie", "20.0.0.2026080101", "llc opt clang ld.lld"),
     ]
 }
 
-const SITE: &str = "venv/lib/python3.12/site-packages";
-
 /// The program that all tools are copies of. It is built on first use by the cargo that runs the
 /// tests, unless `AIE_DOUBLES_BINARY` names one.
-///
-/// # Errors
-/// It cannot be built.
 pub fn binary() -> io::Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build().map_err(|error| error.to_string()));
@@ -117,81 +88,54 @@ fn build() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os("AIE_DOUBLES_BINARY") {
         return Ok(PathBuf::from(path));
     }
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = "build --quiet --message-format=json --bin aie-tools --manifest-path";
     let output = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--message-format=json",
-            "--bin",
-            "aie-tools",
-            "--manifest-path",
-        ])
-        .arg(manifest)
+        .args(arguments.split(' '))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
         .output()?;
-    if !output.status.success() {
-        return Err(io::Error::other(
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        ));
-    }
     let text = String::from_utf8_lossy(&output.stdout);
-    let executable = text.lines().filter_map(Json::parse).find_map(|message| {
-        message
-            .get("executable")?
-            .as_text()
-            .filter(|t| t.starts_with('/'))
-            .map(PathBuf::from)
+    let executable = text.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        message.get("executable")?.as_str().map(PathBuf::from)
     });
-    executable.ok_or_else(|| io::Error::other("cargo built no aie-tools"))
+    let failed = || io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned());
+    executable.ok_or_else(failed)
 }
 
 /// The installed llvm-objcopy, the newest if there are several.
 pub fn real_llvm_objcopy() -> Option<PathBuf> {
-    let mut found: Vec<PathBuf> = fs::read_dir("/usr/lib")
-        .ok()?
-        .flatten()
-        .map(|entry| entry.path().join("bin/llvm-objcopy"))
-        .filter(|path| path.exists())
-        .collect();
-    found.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
-    found.pop()
+    let entries = fs::read_dir("/usr/lib").ok()?.flatten();
+    let paths = entries.map(|entry| entry.path().join("bin/llvm-objcopy"));
+    let found = paths.filter(|path| path.exists());
+    found.max_by_key(|path| (path.as_os_str().len(), path.clone()))
 }
 
 impl Installation {
     /// Installs everything under `root`, with aiecc in dialect 1, 2 or 3.
-    ///
-    /// # Errors
-    /// A file cannot be written, or the tools cannot be built.
     pub fn new(root: &Path, dialect: u8) -> io::Result<Self> {
         Self::with_binary(root, dialect, &binary()?)
     }
 
     /// As [`Installation::new`], with the program that all tools are copies of.
-    ///
-    /// # Errors
-    /// A file cannot be written.
     pub fn with_binary(root: &Path, dialect: u8, binary: &Path) -> io::Result<Self> {
         let installation = Self {
             root: root.to_owned(),
             binary: binary.to_owned(),
             dialect,
         };
-        for wheel in wheels(dialect) {
-            for (tool, dialect) in &wheel.tools {
-                let path = installation
-                    .site_packages()
-                    .join(wheel.package)
-                    .join("bin")
-                    .join(tool);
-                installation.copy(&path, tool, *dialect, wheel.version)?;
+        for (package, version, tools) in wheels(dialect) {
+            // Another one than the first is no Peano.
+            let dialect = if package == "llvm-aie" { 1 } else { dialect };
+            for tool in tools.split(' ') {
+                installation.copy(&installation.tool(tool), tool, dialect, version)?;
             }
         }
         if let Some(objcopy) = real_llvm_objcopy() {
-            symlink(objcopy, installation.path_of("mlir_aie", "llvm-objcopy"))?;
+            symlink(objcopy, installation.tool("llvm-objcopy"))?;
         }
         for tool in ["xclbinutil", "aiebu-asm"] {
-            installation.copy(&root.join("xrt/bin").join(tool), tool, 1, "2.26.0")?;
+            installation.copy(&installation.tool(tool), tool, 1, "2.26.0")?;
         }
         installation.environment()?;
         installation.records()?;
@@ -199,22 +143,18 @@ impl Installation {
         Ok(installation)
     }
 
-    /// The site-packages directory.
     pub fn site_packages(&self) -> PathBuf {
         self.root.join(SITE)
     }
 
-    /// The Python environment.
     pub fn venv(&self) -> PathBuf {
         self.root.join("venv")
     }
 
-    /// The transform script.
     pub fn transform(&self) -> PathBuf {
         self.root.join("transform.mlir")
     }
 
-    /// Peano's directory.
     pub fn peano(&self) -> PathBuf {
         self.site_packages().join("llvm-aie")
     }
@@ -222,39 +162,25 @@ impl Installation {
     /// The directories with programs, as a PATH: the wheels' and XRT's, not Peano's.
     pub fn search_path(&self) -> String {
         let site = self.site_packages();
-        let directories = [
-            site.join("mlir_air/bin"),
-            site.join("mlir_aie/bin"),
-            self.root.join("xrt/bin"),
-        ];
-        let texts: Vec<_> = directories
-            .iter()
-            .map(|d| d.display().to_string())
-            .collect();
-        texts.join(":")
-    }
-
-    fn path_of(&self, package: &str, tool: &str) -> PathBuf {
-        self.site_packages().join(package).join("bin").join(tool)
+        let (site, root) = (site.display(), self.root.display());
+        format!("{site}/mlir_air/bin:{site}/mlir_aie/bin:{root}/xrt/bin")
     }
 
     /// The executable of a tool.
     pub fn tool(&self, tool: &str) -> PathBuf {
-        for wheel in wheels(self.dialect) {
-            if tool == "llvm-objcopy" || wheel.tools.iter().any(|(name, _)| *name == tool) {
-                let path = self.path_of(wheel.package, tool);
-                if tool != "llvm-objcopy" || wheel.package == "mlir_aie" {
-                    return path;
-                }
-            }
-        }
-        self.root.join("xrt/bin").join(tool)
+        let has = |tools: &str| tools.split(' ').any(|name| name == tool);
+        let wheel = wheels(self.dialect)
+            .into_iter()
+            .find(|(.., tools)| has(tools));
+        let package = match (tool, wheel) {
+            ("llvm-objcopy", _) => "mlir_aie",
+            (_, Some((package, ..))) => package,
+            _ => return self.root.join("xrt/bin").join(tool),
+        };
+        self.site_packages().join(package).join("bin").join(tool)
     }
 
     /// Installs a tool at any place.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn copy(&self, path: &Path, tool: &str, dialect: u8, version: &str) -> io::Result<()> {
         let identity = Identity {
             tool: tool.to_owned(),
@@ -266,9 +192,7 @@ impl Installation {
     }
 
     fn place(&self, path: &Path, identity: &Identity) -> io::Result<()> {
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory)?;
-        }
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
         let mut bytes = fs::read(&self.binary)?;
         bytes.extend(identity.line().into_bytes());
         // A new file takes the name, as a package manager does it: the old one may be running.
@@ -279,72 +203,50 @@ impl Installation {
     }
 
     /// Replaces a tool by another build of the same version, RECORD included.
-    ///
-    /// # Errors
-    /// The tool is not installed, or a file cannot be written.
     pub fn upgrade(&self, tool: &str) -> io::Result<()> {
-        self.change(tool, |identity| identity.build += 1)
-    }
-
-    /// Replaces a tool by one that speaks another dialect.
-    ///
-    /// # Errors
-    /// As [`Installation::upgrade`].
-    pub fn set_dialect(&self, tool: &str, dialect: u8) -> io::Result<()> {
-        self.change(tool, |identity| identity.dialect = dialect)
-    }
-
-    fn change(&self, tool: &str, change: impl Fn(&mut Identity)) -> io::Result<()> {
         let path = self.tool(tool);
         let mut identity = Identity::of(&path).ok_or(io::ErrorKind::NotFound)?;
-        change(&mut identity);
+        identity.build += 1;
         self.place(&path, &identity)?;
         self.records()
     }
 
-    /// Removes a tool.
-    ///
-    /// # Errors
-    /// It is not there.
     pub fn remove(&self, tool: &str) -> io::Result<()> {
         fs::remove_file(self.tool(tool))
     }
 
-    /// Tells a tool what to do wrong, from its next run on; see the README for the language.
-    ///
-    /// # Errors
-    /// The control file cannot be written.
+    /// Makes a tool misbehave from its next run on; see the README for the language.
     pub fn misbehave(&self, tool: &str, control: &str) -> io::Result<()> {
         fs::write(self.beside(tool, "behaviour"), control)
     }
 
-    /// Lets a tool behave again.
     pub fn behave(&self, tool: &str) {
         let _ = fs::remove_file(self.beside(tool, "behaviour"));
     }
 
     fn beside(&self, tool: &str, extension: &str) -> PathBuf {
-        let path = self.tool(tool);
-        path.with_file_name(format!("{tool}.{extension}"))
+        self.tool(tool)
+            .with_file_name(format!("{tool}.{extension}"))
     }
 
-    /// The runs of a tool since the installation or [`Installation::forget_runs`], in order.
+    /// The runs of a tool since the installation, in order.
     pub fn runs(&self, tool: &str) -> Vec<Invocation> {
         let log = fs::read_to_string(self.beside(tool, "log")).unwrap_or_default();
-        let texts = |json: Option<&Json>| -> Vec<String> {
-            let items = json.map(Json::items).unwrap_or_default();
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let texts = |items: &Value| {
+            let items = items.as_array().into_iter().flatten();
             items
-                .iter()
-                .filter_map(Json::as_text)
-                .map(str::to_owned)
+                .filter_map(|it| it.as_str().map(str::to_owned))
                 .collect()
         };
-        let invocations = log.lines().filter_map(Json::parse).map(|line| Invocation {
-            arguments: texts(line.get("argv")),
-            directory: line.get("cwd").and_then(Json::as_text).unwrap_or("").into(),
-            environment: texts(line.get("env")),
+        let runs = lines.map(|line| Invocation {
+            arguments: texts(&line["argv"]),
+            directory: line["cwd"].as_str().unwrap_or("").into(),
+            environment: texts(&line["env"]),
         });
-        invocations.collect()
+        runs.collect()
     }
 
     /// The runs of a tool that were no questions for its version or options.
@@ -358,26 +260,48 @@ impl Installation {
         runs
     }
 
-    /// Empties the log of a tool.
-    pub fn forget_runs(&self, tool: &str) {
-        let _ = fs::remove_file(self.beside(tool, "log"));
-    }
-
     /// The Python environment, with a script in front of aiecc.
     fn environment(&self) -> io::Result<()> {
-        let bin = self.venv().join("bin");
-        fs::create_dir_all(&bin)?;
+        let venv = self.venv();
+        let (python, aiecc) = (venv.join("bin/python3"), venv.join("bin/aiecc"));
+        fs::create_dir_all(venv.join("bin"))?;
         fs::write(
-            self.venv().join("pyvenv.cfg"),
+            venv.join("pyvenv.cfg"),
             "home = /usr/bin\nversion = 3.12.3\n",
         )?;
-        symlink("/usr/bin/python3", bin.join("python3"))?;
+        symlink("/usr/bin/python3", &python)?;
         symlink(SITE, self.root.join("site-packages"))?;
         let wrapper = format!(
             "#!{}\n# -*- coding: utf-8 -*-\nimport os\nimport sys\n\ntool = os.path.join(os.path.dirname(__file__), \"../lib/python3.12/site-packages/mlir_aie/bin/aiecc\")\nos.execv(tool, [tool, *sys.argv[1:]])\n",
-            bin.join("python3").display()
+            python.display()
         );
-        fs::write(bin.join("aiecc"), wrapper)?;
-        fs::set_permissions(bin.join("aiecc"), fs::Permissions::from_mode(0o755))
+        fs::write(&aiecc, wrapper)?;
+        fs::set_permissions(aiecc, fs::Permissions::from_mode(0o755))
+    }
+
+    /// The RECORDs of the wheels: every file's digest.
+    fn records(&self) -> io::Result<()> {
+        for (package, version, tools) in wheels(self.dialect) {
+            let distribution = package.replace('-', "_");
+            let info = format!("{distribution}-{version}.dist-info");
+            let directory = self.site_packages().join(&info);
+            fs::create_dir_all(&directory)?;
+            let metadata =
+                format!("Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n");
+            fs::write(directory.join("METADATA"), metadata)?;
+            let names = tools.split(' ').map(|tool| format!("{package}/bin/{tool}"));
+            let mut record = String::new();
+            for name in names.chain([format!("{info}/METADATA")]) {
+                if let Ok(bytes) = fs::read(self.site_packages().join(&name)) {
+                    let digest = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&bytes));
+                    record.push_str(&format!("{name},sha256={digest},{}\n", bytes.len()));
+                }
+            }
+            fs::write(
+                directory.join("RECORD"),
+                format!("{record}{info}/RECORD,,\n"),
+            )?;
+        }
+        Ok(())
     }
 }
