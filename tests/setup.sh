@@ -28,7 +28,14 @@ if ! has_llvm || [ ${#missing[@]} -gt 0 ]; then
     fi
     as_root=()
     [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-    "${as_root[@]}" apt-get update -qq
+    # Another apt may hold either lock; apt waits by itself for that of packages, not for that of lists.
+    for attempt in $(seq 60); do
+        failure=$("${as_root[@]}" apt-get update -qq 2>&1) && break
+        case $failure in
+        *"Could not get lock"*) [ "$attempt" -gt 1 ] || echo "setup: waiting for another apt" >&2; sleep 5 ;;
+        *) echo "$failure" >&2; exit 3 ;;
+        esac
+    done
     if ! has_llvm; then
         version=$(apt-cache pkgnames mlir- | sed -n 's/^mlir-\([0-9]\+\)-tools$/\1/p' | sort -n | tail -1)
         if [ -z "$version" ]; then
@@ -37,7 +44,8 @@ if ! has_llvm || [ ${#missing[@]} -gt 0 ]; then
         fi
         missing+=("mlir-$version-tools" "llvm-$version" "clang-$version")
     fi
-    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends \
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        -o DPkg::Lock::Timeout=600 \
         libc6-dev gcc "${missing[@]}"
 fi
 
