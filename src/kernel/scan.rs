@@ -16,6 +16,7 @@ pub(super) fn scan(tokens: &Tokens<'_>) -> Module {
     let mut scanner = Scanner {
         tokens,
         aliases: survey.aliases,
+        is_plain: survey.is_plain,
         level,
         lines: Lines { offset: 0, line: 1 },
         nested_until: 0,
@@ -64,6 +65,10 @@ struct Survey<'s> {
     core_elfs: Vec<String>,
     /// The first `aie.core` with code.
     core_code: Option<usize>,
+    /// Whether nothing in the file speaks to LLVM or the linker: attributes that change how functions
+    /// are called, globals and functions that take the place of the C library's, code that runs when
+    /// the object is loaded.
+    is_plain: bool,
     /// The first token of the value of each `#alias` and `!alias`.
     aliases: HashMap<&'s str, usize>,
 }
@@ -77,6 +82,7 @@ impl<'s> Survey<'s> {
             link_files: Vec::new(),
             core_elfs: Vec::new(),
             core_code: None,
+            is_plain: true,
             aliases: HashMap::new(),
         };
         let mut next = 0;
@@ -85,6 +91,7 @@ impl<'s> Survey<'s> {
             next = at + 1;
             match tokens.kind(at) {
                 Kind::Word | Kind::Text => it.word(tokens, at),
+                Kind::Hash if tokens.text(at).starts_with("#llvm.") => it.is_plain = false,
                 // Of locations there may be one for each operation, and they stand for nothing else.
                 Kind::Hash | Kind::Bang
                     if tokens.get(at).first
@@ -100,6 +107,8 @@ impl<'s> Survey<'s> {
     }
 
     fn word(&mut self, tokens: &Tokens<'_>, at: usize) {
+        let word = tokens.text(at).trim_matches('"');
+        self.is_plain &= !word.starts_with("llvm.") && !matches!(word, "CConv" | "memref.global");
         if tokens.is(at + 1, b'=') {
             match links::link(tokens, at) {
                 Some(Link::Object) => self.link_files.extend(links::names(tokens, at)),
@@ -148,6 +157,8 @@ impl<'s> Survey<'s> {
 pub(super) struct Scanner<'t, 's> {
     pub(super) tokens: &'t Tokens<'s>,
     pub(super) aliases: HashMap<&'s str, usize>,
+    /// See [`Survey`].
+    pub(super) is_plain: bool,
     pub(super) level: Level,
     pub(super) lines: Lines,
     /// The end of the modules that were entered and are not the file's only one.

@@ -1,6 +1,7 @@
 //! What one function or sequence takes: types, grid and directions of its arguments.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use npu_runtime::signature::{Direction, Kind as ParameterKind, Parameter, Shape, Signature};
 use npu_runtime::{Bounds, Extent};
@@ -89,7 +90,7 @@ impl<'s> Scanner<'_, 's> {
         Ok((signature, types, scalar.map(str::to_owned)))
     }
 
-    /// The first scalar that the body uses; in a device, the first that there is.
+    /// The scalar that the body uses first; in a device, the first that there is.
     fn scalar(
         &self,
         function: &Function<'s>,
@@ -98,14 +99,16 @@ impl<'s> Scanner<'_, 's> {
         in_device: bool,
     ) -> Option<&'s str> {
         let scalars = arguments.iter().zip(types);
-        let mut scalars = scalars.filter(|(_, of_type)| matches!(of_type, Type::Scalar(_)));
-        let (start, end) = function.body.unwrap_or_default();
-        let is_used = |name: &str| {
-            (start..end)
-                .any(|at| self.tokens.kind(at) == Kind::Value && self.tokens.value_name(at) == name)
-        };
-        let found = scalars.find(|(argument, _)| in_device || is_used(argument.name));
-        found.map(|(argument, _)| argument.name)
+        let scalars = scalars.filter(|(_, of_type)| matches!(of_type, Type::Scalar(_)));
+        let mut scalars = scalars.map(|(argument, _)| argument.name);
+        if in_device {
+            return scalars.next();
+        }
+        let scalars: HashSet<&str> = scalars.collect();
+        let (start, end) = function.body.filter(|_| !scalars.is_empty())?;
+        let values = (start..end).filter(|at| self.tokens.kind(*at) == Kind::Value);
+        let mut names = values.map(|at| self.tokens.value_name(at));
+        names.find(|name| scalars.contains(name))
     }
 
     fn directions(
@@ -151,24 +154,10 @@ impl<'s> Scanner<'_, 's> {
             flows: None,
         };
         let named: Vec<_> = arguments.iter().map(|it| it.name).zip(types).collect();
-        let extents = bounds::extents(&context, function.body?, &named)?;
-        self.is_plain().then_some(extents)
-    }
-
-    /// Whether nothing in the file speaks to LLVM or the linker: attributes that change how functions
-    /// are called, globals and functions that take the place of the C library's, code that runs when
-    /// the object is loaded.
-    fn is_plain(&self) -> bool {
-        let tokens = self.tokens;
-        (0..tokens.len()).all(|at| match tokens.kind(at) {
-            Kind::Word => {
-                let word = tokens.text(at);
-                !word.starts_with("llvm.") && !matches!(word, "CConv" | "memref.global")
-            }
-            Kind::Text => !tokens.text(at).trim_matches('"').starts_with("llvm."),
-            Kind::Hash => !tokens.text(at).starts_with("#llvm."),
-            _ => true,
-        })
+        match self.is_plain {
+            true => bounds::extents(&context, function.body?, &named),
+            false => None,
+        }
     }
 
     fn refused_type(
