@@ -229,27 +229,21 @@ fn every_damage_is_found_and_repaired() {
     assert_eq!(quarantine.count(), DAMAGES.len());
 }
 
+/// The manifest goes first, and the rest with the next build, or with the oldest entries.
 #[test]
-fn what_a_process_left_that_was_killed_while_deleting_is_no_obstacle() {
+fn what_a_process_left_that_was_killed_while_deleting_is_no_entry() {
     let scene = scene(&["one"]);
     let entry = build(&scene, "one").parent().unwrap().to_owned();
-    let key = scene.run(&["key", "one.mlir", "--target", "cpu"]).stdout();
-    let tombstone = scene.cache.join(format!("v1/work/gone-{}", key.trim()));
-    let directory = || fs::create_dir_all(tombstone.join("x")).unwrap();
-    let file = || fs::write(&tombstone, "x").unwrap();
-    let link = || symlink("/nowhere", &tombstone).unwrap();
-    for plant in [&directory as &dyn Fn(), &file, &link] {
-        for arguments in [
-            ["cache", "clear", "--kernel", "one"],
-            ["cache", "gc", "--max-entries", "0"],
-        ] {
-            plant();
-            let outcome = scene.run(&arguments);
-            assert_eq!(outcome.code(), 0, "{outcome:?}");
-            assert!(!entry.exists() && fs::symlink_metadata(&tombstone).is_err());
-            build(&scene, "one");
-        }
-    }
+    let kill = || fs::remove_file(entry.join("manifest.json")).unwrap();
+    kill();
+    assert_eq!(listed(&scene, &[]), ["one launcher"]);
+    let outcome = scene.compile(Path::new("one.mlir"));
+    assert!(outcome.stderr().contains("built: one"), "{outcome:?}");
+    assert!(!outcome.stderr().contains("warning"), "{outcome:?}");
+    kill();
+    assert_eq!(json(&scene, &["cache", "gc"])[0]["entries"], 1);
+    assert!(!entry.exists());
+    assert_eq!(verify(&scene, &[]), (0, Vec::new()));
 }
 
 #[test]
@@ -384,7 +378,6 @@ fn what_nobody_needs_any_more_is_cleaned_up() {
         file("entries/stray", 1),
         directory("quarantine/old-abcdef", 8),
         directory("work/build-abcdef", 2),
-        directory(&format!("work/gone-{}", "a".repeat(64)), 2),
     ];
     let kept = [
         file("failures/bbbb.log", 10),
