@@ -202,7 +202,7 @@ pub fn summary(build: &Build, terminal: &Terminal) {
     let outcome = build.outcome();
     let tone = match outcome {
         Outcome::Hit => Tone::Good,
-        Outcome::Built | Outcome::Repaired { .. } => Tone::Note,
+        Outcome::Built | Outcome::Repaired => Tone::Note,
     };
     terminal.status(
         outcome.name(),

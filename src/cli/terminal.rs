@@ -122,7 +122,7 @@ impl Terminal {
     /// What happens while something is built.
     pub fn event(&self, event: &Event<'_>) {
         match event {
-            Event::Waiting { subject, .. } => self.status(
+            Event::Waiting { subject } => self.status(
                 "waiting",
                 Tone::Note,
                 &format!("for another process, which is building {subject}"),

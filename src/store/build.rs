@@ -147,7 +147,6 @@ impl Job<'_> {
         let on_event = |event| match event {
             LockEvent::Waiting => (self.observe)(Event::Waiting {
                 subject: &self.step.subject,
-                kind: self.step.kind,
             }),
             LockEvent::Unsupported(reason) => self.warn(format!(
                 "the cache's file system has no locks ({reason}); processes may build the same \
@@ -179,9 +178,10 @@ impl Job<'_> {
         // A hint for explanations.
         let _ = history::note(layout, sharing, self.step, self.key, created);
         let built = self.built(&produced, &destination, None, miss);
-        let outcome = fault.map_or(Outcome::Built, |fault| Outcome::Repaired {
-            reason: fault.reason.clone(),
-        });
+        let outcome = match fault {
+            None => Outcome::Built,
+            Some(_) => Outcome::Repaired,
+        };
         Ok(StepResult { outcome, ..built })
     }
 

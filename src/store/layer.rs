@@ -113,8 +113,8 @@ impl CacheLayer {
         });
         match verified {
             Ok(result) => Lookup::Hit(result),
-            // It was deleted while we read it.
-            Err(_) if fs::symlink_metadata(self.layout.entry(key)).is_err() => Lookup::Absent,
+            // A directory without a manifest is no entry: that goes first when one is deleted.
+            Err(_) if fs::symlink_metadata(self.layout.manifest(key)).is_err() => Lookup::Absent,
             Err(fault) => Lookup::Damaged(fault),
         }
     }

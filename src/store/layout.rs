@@ -77,11 +77,6 @@ impl Layout {
         self.entries.join(&key.to_string()[..2])
     }
 
-    /// Where an entry is while it is deleted.
-    pub(super) fn tombstone(&self, key: &Digest) -> PathBuf {
-        self.work.join(format!("gone-{key}"))
-    }
-
     /// Tells backup programs to leave the directory out.
     pub(super) fn tag(&self) -> PathBuf {
         self.root.join("CACHEDIR.TAG")

@@ -1,12 +1,12 @@
-//! Taking entries away: to be deleted, or to be looked at. An entry goes by one rename, so that
-//! nobody ever sees half of one, and under its key's lock, so that no builder loses what it has just
-//! made.
+//! Taking entries away: to be deleted, or to be looked at. The manifest goes first, and a directory
+//! without one is no entry, so nobody sees half of one; and all under the key's lock, so that no
+//! builder loses what it has just made.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 
 use super::cache::Cache;
-use super::files::{check_directory, delete, is_occupied, share_directory};
+use super::files::{check_directory, delete, share_directory};
 use super::lock::{self, Lock, Mode};
 use super::scan;
 use crate::digest::Digest;
@@ -35,14 +35,11 @@ pub(super) fn quarantine(cache: &Cache, key: &Digest, reason: &str) -> io::Resul
     }
 }
 
-/// The key's lock, if nobody builds it now.
-pub(super) fn lock_unused(cache: &Cache, key: &Digest) -> Option<Lock> {
+/// The key's lock, if nobody builds or deletes it now.
+pub(super) fn lock_unused(cache: &Cache, key: &Digest) -> io::Result<Option<Lock>> {
     // What is behind a link is not ours.
-    if cache.layout().locks.is_symlink() {
-        return None;
-    }
-    let path = cache.layout().lock(key);
-    lock::try_acquire(&path, Mode::Exclusive, cache.sharing()).ok()?
+    check_directory(&cache.layout().locks)?;
+    lock::try_acquire(&cache.layout().lock(key), Mode::Exclusive, cache.sharing())
 }
 
 /// Deletes an entry, if nobody builds it now and its last use is as `expected` says. Gives whether it
@@ -53,28 +50,14 @@ pub(super) fn evict(
     expected: impl Fn(u64) -> bool,
 ) -> io::Result<bool> {
     let layout = cache.layout();
-    let Some(_lock) = lock_unused(cache, key) else {
+    let Ok(Some(_lock)) = lock_unused(cache, key) else {
         return Ok(false);
     };
     if !expected(scan::last_use(layout, key)) {
         return Ok(false);
     }
-    check_directory(&layout.work)?;
-    let tombstone = layout.tombstone(key);
-    let rename = || fs::rename(layout.entry(key), &tombstone);
-    let renamed = match rename() {
-        // A process died while deleting its predecessor, or something was planted there.
-        Err(error) if is_occupied(&error) => {
-            delete(&tombstone);
-            rename()
-        }
-        renamed => renamed,
-    };
-    match renamed {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        renamed => renamed?,
-    }
-    match fs::remove_dir_all(tombstone) {
+    delete(&layout.manifest(key));
+    match fs::remove_dir_all(layout.entry(key)) {
         // Somebody deletes by hand, which is as good.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
         removed => removed.map(|()| true),

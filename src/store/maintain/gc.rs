@@ -4,7 +4,7 @@
 //! meanwhile: cleaning shares the root lock with them, and leaves alone what is being built. Entries
 //! are known by their times and sizes, 48 bytes for each.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -209,9 +209,18 @@ fn collect(
 
 /// Deletes entries that nobody has used meanwhile. Gives the sizes of those that are gone.
 fn evict(cache: &Cache, entries: &[Aged], interrupt: &Interrupt) -> Result<Vec<u64>, CacheError> {
-    let results = parallel::map(entries, DELETING, |(used, bytes, key)| {
-        let is_gone = !interrupt.is_raised() && remove::evict(cache, key, |now| now == *used)?;
-        Ok(is_gone.then_some(*bytes))
+    // Keys that share a lock are in the same shard.
+    let mut shards = BTreeMap::<u8, Vec<&Aged>>::new();
+    for entry in entries {
+        shards.entry(entry.2.as_bytes()[0]).or_default().push(entry);
+    }
+    let shards: Vec<_> = shards.into_values().collect();
+    let results = parallel::map(&shards, DELETING, |entries| {
+        let evicted = entries.iter().map(|(used, bytes, key)| {
+            let is_gone = !interrupt.is_raised() && remove::evict(cache, key, |now| now == *used)?;
+            Ok(is_gone.then_some(*bytes))
+        });
+        evicted.collect::<io::Result<Vec<_>>>()
     });
     let results: io::Result<Vec<_>> = results.into_iter().collect();
     let deleted = results.map_err(|source| CacheError::Delete {
@@ -220,6 +229,6 @@ fn evict(cache: &Cache, entries: &[Aged], interrupt: &Interrupt) -> Result<Vec<u
     })?;
     match interrupt.is_raised() {
         true => Err(CacheError::Interrupted),
-        false => Ok(deleted.into_iter().flatten().collect()),
+        false => Ok(deleted.into_iter().flatten().flatten().collect()),
     }
 }

@@ -138,19 +138,20 @@ impl Verification<'_> {
         // It may be replaced or deleted just now: who has the key's lock sees what is.
         let lock = checked
             .is_err()
-            .then(|| remove::lock_unused(self.cache, key))
-            .flatten();
+            .then(|| remove::lock_unused(self.cache, key));
         let is_fine = || !path.exists() || check_entry(self.cache, key).is_ok();
-        match checked {
-            Ok(bytes) => self.count(|checked| {
+        match (checked, lock) {
+            (Ok(bytes), _) => self.count(|checked| {
                 checked.entries += 1;
                 checked.bytes += bytes;
             }),
-            Err(_) if is_fine() => {}
-            Err(fault) => {
+            (Err(_), Some(Ok(None))) => {}
+            (Err(_), _) if is_fine() => {}
+            (Err(fault), lock) => {
                 self.count(|checked| checked.entries += 1);
                 self.report(Some(*key), &path, &fault.reason, || {
-                    lock.is_some() && remove::quarantine(self.cache, key, &fault.reason).is_ok()
+                    matches!(lock, Some(Ok(_)))
+                        && remove::quarantine(self.cache, key, &fault.reason).is_ok()
                 });
             }
         }

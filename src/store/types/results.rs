@@ -95,27 +95,24 @@ pub struct StepResult {
 }
 
 /// Where a step's outputs came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The cache had them, and they verified.
     Hit,
     /// The cache did not have them.
     Built,
     /// The cache's entry did not verify.
-    Repaired {
-        /// What was wrong with it.
-        reason: String,
-    },
+    Repaired,
 }
 
 impl Outcome {
     /// `hit`, `built` or `repaired`.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Hit => "hit",
             Self::Built => "built",
-            Self::Repaired { .. } => "repaired",
+            Self::Repaired => "repaired",
         }
     }
 }
@@ -175,8 +172,6 @@ pub enum Event<'a> {
     Waiting {
         /// The kernel.
         subject: &'a str,
-        /// The kind of step.
-        kind: Kind,
     },
     /// Another process is emptying the cache.
     WaitingForCache,
