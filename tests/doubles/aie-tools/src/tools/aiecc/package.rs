@@ -12,20 +12,6 @@ use crate::mlir::Module;
 use crate::run::{Result, failure, random_uuid};
 use crate::stream::Generation;
 
-fn memory_topology() -> Value {
-    let memory = |size: &str, tag: &str| {
-        json!({
-            "m_type": "MEM_DRAM",
-            "m_used": "1",
-            "m_sizeKB": size,
-            "m_tag": tag,
-            "m_base_address": "0x4000000",
-        })
-    };
-    let memories = [memory("0x10000", "HOST"), memory("0xc000", "SRAM")];
-    json!({"mem_topology": {"m_count": "2", "m_mem_data": memories}})
-}
-
 fn argument(name: &str, memory: Option<&str>, of: &str, offset: usize) -> Value {
     let qualifier = if memory.is_some() { "GLOBAL" } else { "SCALAR" };
     json!({
@@ -128,7 +114,10 @@ impl Compilation<'_> {
             self.progress(request.edge, name);
             let path = self.output(&request.name, name, "");
             self.unique(&mut paths, &path, request.edge)?;
-            let topology = self.json(format!("{name}_mem_topology.json"), &memory_topology());
+            let topology = self.json(
+                format!("{name}_mem_topology.json"),
+                &json!({"mem_topology": {"m_count": "2"}}),
+            );
             let kernels = self.json(format!("{name}_kernels.json"), &self.kernels(device));
             let partition = self.partition(device, pdi);
             let partition = self.json(format!("{name}_aie_partition.json"), &partition);
