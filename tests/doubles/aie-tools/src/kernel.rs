@@ -4,15 +4,9 @@
 
 use std::collections::HashMap;
 
+use crate::datum::{Datum, arithmetic, element, in_type, is_read, is_view, number};
 use crate::mlir::{Module, Operation as Op, Type};
 use crate::program::{Element, Operand, Operation, Program, Step};
-
-/// What memory or a value holds.
-#[derive(Clone, Copy, Debug)]
-enum Datum {
-    Operand(Operand),
-    Number(f64),
-}
 
 /// A linalg.generic whose body is being read: where its result goes, and whether it has one.
 struct Generic<'s> {
@@ -37,20 +31,6 @@ pub struct Flow<'m, 's> {
     tiles: HashMap<usize, u64>,
     grid: u64,
     is_lost: bool,
-}
-
-fn arithmetic(name: &str) -> Option<Operation> {
-    Some(match name {
-        "arith.extsi" | "arith.trunci" | "arith.extf" | "arith.truncf" | "arith.sitofp"
-        | "arith.fptosi" => Operation::Copy,
-        "arith.addf" | "arith.addi" | "linalg.add" => Operation::Add,
-        "arith.subf" | "arith.subi" | "linalg.sub" => Operation::Sub,
-        "arith.mulf" | "arith.muli" | "linalg.mul" => Operation::Mul,
-        "math.fma" | "vector.fma" => Operation::Fma,
-        "arith.maximumf" | "arith.maxnumf" | "arith.maxsi" | "linalg.max" => Operation::Max,
-        "arith.minimumf" | "arith.minnumf" | "arith.minsi" | "linalg.min" => Operation::Min,
-        _ => return None,
-    })
 }
 
 impl<'m, 's> Flow<'m, 's> {
@@ -132,29 +112,6 @@ impl<'m, 's> Flow<'m, 's> {
         let operand = |index: usize| operands.get(index).copied().unwrap_or("");
         let first = operand(0);
         match op.name {
-            "memref.cast"
-            | "memref.subview"
-            | "memref.collapse_shape"
-            | "memref.expand_shape"
-            | "memref.memory_space_cast"
-            | "arith.index_cast"
-            | "memref.reinterpret_cast"
-            | "aie.objectfifo.subview.access" => {
-                op.results
-                    .iter()
-                    .for_each(|result| self.alias(result, first));
-                if op.name == "memref.reinterpret_cast" {
-                    self.tile(op, first);
-                }
-            }
-            "memref.load"
-            | "affine.load"
-            | "vector.load"
-            | "vector.transfer_read"
-            | "vector.broadcast"
-            | "bufferization.to_tensor"
-            | "tensor.extract"
-            | "tensor.extract_slice" => self.define(&op.results, self.datum(first)),
             "memref.copy"
             | "memref.store"
             | "affine.store"
@@ -163,6 +120,15 @@ impl<'m, 's> Flow<'m, 's> {
             | "bufferization.materialize_in_destination" => {
                 self.copy(first, operand(1));
             }
+            name if is_view(name) => {
+                op.results
+                    .iter()
+                    .for_each(|result| self.alias(result, first));
+                if name == "memref.reinterpret_cast" {
+                    self.tile(op, first);
+                }
+            }
+            name if is_read(name) => self.define(&op.results, self.datum(first)),
             "aie.objectfifo.acquire" => {
                 let fifo = op.symbol().unwrap_or("");
                 op.results
@@ -387,36 +353,4 @@ impl<'m, 's> Flow<'m, 's> {
             steps: Some(self.steps).filter(|_| elements.is_some()),
         }
     }
-}
-
-fn element(types: &[Type]) -> Option<Element> {
-    Element::from_mlir(types.last()?.element())
-}
-
-fn in_type(datum: Datum, element: Element) -> Operand {
-    match datum {
-        Datum::Operand(operand) => operand,
-        Datum::Number(it) if element.is_float() => Operand::Constant((it as f32).to_bits()),
-        Datum::Number(it) => Operand::Constant(it as i64 as u32),
-    }
-}
-
-/// A constant. Hexadecimal ones are the bits of a float.
-fn number(module: &Module<'_>, op: &Op<'_, '_>) -> Option<Datum> {
-    let mut tokens = op.inner().map(|at| module.text(at));
-    let first = tokens.next()?;
-    let (sign, text) = match first {
-        "-" => (-1.0, tokens.next()?),
-        text => (1.0, text),
-    };
-    let of = op.types().pop().unwrap_or_default();
-    let value = match text.strip_prefix("0x") {
-        Some(digits) => {
-            let bits = u32::from_str_radix(digits, 16).ok()?;
-            let shift = if of.element() == "bf16" { 16 } else { 0 };
-            f64::from(f32::from_bits(bits << shift))
-        }
-        None => text.parse().ok()?,
-    };
-    Some(Datum::Number(sign * value))
 }

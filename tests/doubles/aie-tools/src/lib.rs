@@ -9,6 +9,7 @@
 
 mod axlf;
 mod bytes;
+mod datum;
 mod design;
 mod full_elf;
 mod identity;

@@ -15,6 +15,17 @@ fn error(text: impl AsRef<str>) -> crate::run::Exit {
     failure(format!("ERROR: {}", text.as_ref()))
 }
 
+/// The order of the sections in the file.
+const ORDER: [u32; 7] = [
+    kind::MEM_TOPOLOGY,
+    kind::AIE_PARTITION,
+    kind::EMBEDDED_METADATA,
+    kind::IP_LAYOUT,
+    kind::CONNECTIVITY,
+    kind::GROUP_CONNECTIVITY,
+    kind::GROUP_TOPOLOGY,
+];
+
 /// Runs xclbinutil.
 pub fn run(run: &Run) -> Result {
     if run.asks("version") {
@@ -64,16 +75,7 @@ pub fn run(run: &Run) -> Result {
             "The output file '{output}' already exists.  Use the '--force' option to overwrite it."
         )));
     }
-    let order = [
-        kind::MEM_TOPOLOGY,
-        kind::AIE_PARTITION,
-        kind::EMBEDDED_METADATA,
-        kind::IP_LAYOUT,
-        kind::CONNECTIVITY,
-        kind::GROUP_CONNECTIVITY,
-        kind::GROUP_TOPOLOGY,
-    ];
-    sections.sort_by_key(|section| order.iter().position(|kind| *kind == section.kind));
+    sections.sort_by_key(|section| ORDER.iter().position(|kind| *kind == section.kind));
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |since| since.as_secs());
     run.deliver(

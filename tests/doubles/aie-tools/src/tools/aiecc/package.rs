@@ -29,6 +29,15 @@ fn arity(device: &Device) -> usize {
     counts.max().unwrap_or(0)
 }
 
+/// The arguments as full_elf_config.json lists them.
+fn elf_arguments(device: &Device) -> Vec<Value> {
+    let argument = |index: usize| {
+        let offset = format!("0x{:x}", 8 * index);
+        json!({"name": format!("arg_{index}"), "offset": offset, "type": "char *"})
+    };
+    (0..arity(device).max(3)).map(argument).collect()
+}
+
 impl Compilation<'_> {
     fn option(&self, name: &str, default: &str) -> String {
         self.asked.options.get(name).unwrap_or(default).to_owned()
@@ -172,17 +181,10 @@ impl Compilation<'_> {
         let mut kernels = Vec::new();
         for device in devices {
             let instances = self.instances(module, devices, device);
-            let arguments = (0..arity(device).max(3)).map(|index| {
-                json!({
-                    "name": format!("arg_{index}"),
-                    "offset": format!("0x{:x}", 8 * index),
-                    "type": "char *",
-                })
-            });
             if !instances.is_empty() {
                 kernels.push(json!({
                     "PDIs": pdis,
-                    "arguments": arguments.collect::<Vec<_>>(),
+                    "arguments": elf_arguments(device),
                     "instance": instances,
                     "name": device.name,
                 }));
