@@ -141,8 +141,10 @@ fn a_session_sees_every_change() {
     let settings = Settings::load(layer, &nothing, scene.path()).unwrap();
     let session = Session::new(settings, Interrupt::default(), &|_| {}).unwrap();
     let build = |kernel: &str, change: &dyn Fn(&mut Options)| {
-        let mut options = Options::default();
-        options.target = vec![Target::Npu2];
+        let mut options = Options {
+            target: vec![Target::Npu2],
+            ..Options::default()
+        };
         change(&mut options);
         let request = session
             .settings()
