@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bash tests/setup.sh strace ccache g++ uuid-dev libhsa-runtime64-1 zsh fish
-cargo test --workspace --locked "$@"
+cargo test --workspace --locked --no-fail-fast "$@"
