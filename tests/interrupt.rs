@@ -118,7 +118,7 @@ fn a_signal_ends_the_tools_whole_group_and_leaves_nothing() {
         assert!(pids.iter().all(|pid| is_alive(pid)));
         send(&child, signal);
         is_interrupted(child);
-        assert!(!pids.iter().any(|pid| is_alive(pid)), "{signal:?}");
+        wait_for(|| !pids.iter().any(|pid| is_alive(pid)));
         nothing_is_left(&scene);
         the_next_run_builds(&scene);
     }
@@ -170,7 +170,7 @@ fn what_stops_npu_build_stops_the_tools_and_they_go_on_with_it() {
     send(&child, Signal::TERM);
     send(&child, Signal::CONT);
     is_interrupted(child);
-    assert!(!pids.iter().any(|pid| is_alive(pid)));
+    wait_for(|| !pids.iter().any(|pid| is_alive(pid)));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_tool_that_ignores_the_signal_is_killed() {
     let pids = tool(&scene);
     send(&child, Signal::INT);
     is_interrupted(child);
-    assert!(!pids.iter().any(|pid| is_alive(pid)));
+    wait_for(|| !pids.iter().any(|pid| is_alive(pid)));
     nothing_is_left(&scene);
     the_next_run_builds(&scene);
 }
@@ -247,7 +247,7 @@ fn a_tool_that_is_asked_about_itself_is_ended_too() {
         send(&child, Signal::INT);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{output:?}");
-        assert!(!pids.iter().any(|pid| is_alive(pid)), "{arguments:?}");
+        wait_for(|| !pids.iter().any(|pid| is_alive(pid)));
     }
 }
 
@@ -332,7 +332,7 @@ fn who_waits_for_a_builder_that_is_killed_builds() {
     let pids = tool(&scene);
     send(&waiter, Signal::TERM);
     assert_eq!(waiter.wait().unwrap().code(), Some(130));
-    assert!(!pids.iter().any(|pid| is_alive(pid)));
+    wait_for(|| !pids.iter().any(|pid| is_alive(pid)));
 }
 
 #[test]

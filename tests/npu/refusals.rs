@@ -140,7 +140,7 @@ fn options_that_nobody_knows_or_that_mean_nothing() {
             "aie.mlir --option stak-size=1",
             &[
                 "there is no option 'stak-size'; did you mean 'stack-size'",
-                "and cpu has march",
+                "of which march is for cpu",
             ][..],
         ),
         ("aie.mlir --option stack-size=1", &["multiple of 32"]),
