@@ -4,9 +4,15 @@
 
 use std::collections::HashMap;
 
-use crate::datum::{Datum, arithmetic, element, in_type, is_read, is_view, number};
 use crate::mlir::{Module, Operation as Op, Type};
 use crate::program::{Element, Operand, Operation, Program, Step};
+
+/// What memory or a value holds.
+#[derive(Clone, Copy, Debug)]
+enum Datum {
+    Operand(Operand),
+    Number(f64),
+}
 
 /// A linalg.generic whose body is being read: where its result goes, and whether it has one.
 struct Generic<'s> {
@@ -33,24 +39,66 @@ pub struct Flow<'m, 's> {
     is_lost: bool,
 }
 
+/// Operations whose result is their first operand's memory.
+const VIEWS: [&str; 8] = [
+    "memref.cast",
+    "memref.subview",
+    "memref.collapse_shape",
+    "memref.expand_shape",
+    "memref.memory_space_cast",
+    "memref.reinterpret_cast",
+    "arith.index_cast",
+    "aie.objectfifo.subview.access",
+];
+
+/// Operations whose result is what their first operand holds.
+const READS: [&str; 8] = [
+    "memref.load",
+    "affine.load",
+    "vector.load",
+    "vector.transfer_read",
+    "vector.broadcast",
+    "bufferization.to_tensor",
+    "tensor.extract",
+    "tensor.extract_slice",
+];
+
+/// Operations that store their first operand in their second.
+const WRITES: [&str; 6] = [
+    "memref.copy",
+    "memref.store",
+    "affine.store",
+    "vector.store",
+    "vector.transfer_write",
+    "bufferization.materialize_in_destination",
+];
+
+fn arithmetic(name: &str) -> Option<Operation> {
+    Some(match name {
+        "arith.extsi" | "arith.trunci" | "arith.extf" | "arith.truncf" | "arith.sitofp"
+        | "arith.fptosi" => Operation::Copy,
+        "arith.addf" | "arith.addi" | "linalg.add" => Operation::Add,
+        "arith.subf" | "arith.subi" | "linalg.sub" => Operation::Sub,
+        "arith.mulf" | "arith.muli" | "linalg.mul" => Operation::Mul,
+        "math.fma" | "vector.fma" => Operation::Fma,
+        "arith.maximumf" | "arith.maxnumf" | "arith.maxsi" | "linalg.max" => Operation::Max,
+        "arith.minimumf" | "arith.minnumf" | "arith.minsi" | "linalg.min" => Operation::Min,
+        _ => return None,
+    })
+}
+
 impl<'m, 's> Flow<'m, 's> {
-    /// `names` are those of the arguments.
-    pub fn new(
-        module: &'m Module<'s>,
-        names: Vec<String>,
-        arguments: Vec<Type>,
-        variables: &[String],
-    ) -> Self {
+    pub fn new(module: &'m Module<'s>, arguments: &[Type], variables: &[String]) -> Self {
         let argument = |(index, of): (usize, &Type)| {
             let operand = Operand::Argument(index as u32);
             of.is_memref().then_some(Datum::Operand(operand))
         };
         Self {
             module,
-            contents: arguments.iter().enumerate().map(argument).collect(),
-            arguments,
+            arguments: arguments.to_vec(),
             variables: variables.to_vec(),
-            names: names.into_iter().zip(0..).collect(),
+            names: HashMap::new(),
+            contents: arguments.iter().enumerate().map(argument).collect(),
             written: Vec::new(),
             steps: Vec::new(),
             temporaries: 0,
@@ -59,6 +107,11 @@ impl<'m, 's> Flow<'m, 's> {
             grid: 1,
             is_lost: false,
         }
+    }
+
+    /// Makes `name` a name of argument `index`.
+    pub fn name(&mut self, name: &str, index: usize) {
+        self.names.insert(name.to_owned(), index);
     }
 
     /// Lets `name` hold what `source` holds.
@@ -78,7 +131,8 @@ impl<'m, 's> Flow<'m, 's> {
     }
 
     fn datum(&self, name: &str) -> Option<Datum> {
-        self.contents[*self.names.get(name)?]
+        let place = self.names.get(name)?;
+        self.contents.get(*place).copied().flatten()
     }
 
     fn store(&mut self, name: &str, datum: Option<Datum>) {
@@ -86,14 +140,18 @@ impl<'m, 's> Flow<'m, 's> {
         if !self.written.contains(&place) {
             self.written.push(place);
         }
-        self.contents[place] = datum;
+        if let Some(content) = self.contents.get_mut(place) {
+            *content = datum;
+        }
     }
 
     fn define(&mut self, results: &[&str], datum: Option<Datum>) {
         for name in results {
             self.names.remove(*name);
             let place = self.place(name);
-            self.contents[place] = datum;
+            if let Some(content) = self.contents.get_mut(place) {
+                *content = datum;
+            }
         }
     }
 
@@ -110,34 +168,27 @@ impl<'m, 's> Flow<'m, 's> {
     fn operation(&mut self, op: &Op<'m, 's>) {
         let operands = op.operands();
         let operand = |index: usize| operands.get(index).copied().unwrap_or("");
-        let first = operand(0);
         match op.name {
-            "memref.copy"
-            | "memref.store"
-            | "affine.store"
-            | "vector.store"
-            | "vector.transfer_write"
-            | "bufferization.materialize_in_destination" => {
-                self.copy(first, operand(1));
-            }
-            name if is_view(name) => {
-                op.results
-                    .iter()
-                    .for_each(|result| self.alias(result, first));
+            name if VIEWS.contains(&name) => {
+                for result in &op.results {
+                    self.alias(result, operand(0));
+                }
                 if name == "memref.reinterpret_cast" {
-                    self.tile(op, first);
+                    self.tile(op, operand(0));
                 }
             }
-            name if is_read(name) => self.define(&op.results, self.datum(first)),
+            name if READS.contains(&name) => self.define(&op.results, self.datum(operand(0))),
+            name if WRITES.contains(&name) => self.copy(operand(0), operand(1)),
             "aie.objectfifo.acquire" => {
-                let fifo = op.symbol().unwrap_or("");
-                op.results
-                    .iter()
-                    .for_each(|result| self.alias(result, fifo));
+                for result in &op.results {
+                    self.alias(result, op.symbol().unwrap_or(""));
+                }
             }
             "aiex.read_scratchpad_parameter" => {
-                let mut variables = self.variables.iter();
-                let word = variables.position(|it| op.symbol() == Some(it));
+                let word = self
+                    .variables
+                    .iter()
+                    .position(|it| Some(it.as_str()) == op.symbol());
                 let datum = word.map(|word| Datum::Operand(Operand::Variable(word as u32)));
                 self.define(&op.results, datum);
             }
@@ -145,11 +196,14 @@ impl<'m, 's> Flow<'m, 's> {
             "air.dma_memcpy_nd" => self.dma(op),
             "air.launch" | "air.segment" | "air.herd" => self.hierarchy(op),
             "linalg.generic" => self.generic(op),
-            "linalg.yield" => self.yielded(first),
+            "linalg.yield" => self.yielded(operand(0)),
             name if name.starts_with("linalg.") => self.linalg(op),
             "func.call" | "air.channel.put" | "air.channel.get" => self.is_lost = true,
             name => {
-                let element = element(&op.types());
+                let element = op
+                    .types()
+                    .last()
+                    .and_then(|of| Element::from_mlir(of.element()));
                 let datum = match (arithmetic(name), element) {
                     (Some(operation), Some(of)) => self.apply(operation, of, &operands, [0; 3]),
                     _ => None,
@@ -280,7 +334,7 @@ impl<'m, 's> Flow<'m, 's> {
             self.is_lost = true;
             return;
         };
-        let element = element(&types);
+        let element = types.last().and_then(|of| Element::from_mlir(of.element()));
         let datum = match (op.name, arithmetic(op.name), element) {
             ("linalg.fill" | "linalg.copy", ..) => inputs.first().and_then(|it| self.datum(it)),
             ("linalg.matmul", _, Some(element)) => {
@@ -304,7 +358,11 @@ impl<'m, 's> Flow<'m, 's> {
             Datum::Operand(Operand::Argument(index)) => self.tiles.get(&(index as usize)),
             _ => None,
         };
-        let rows = tile.map_or(Some(m), |_| m.checked_mul(self.grid))?;
+        let rows = if tile.is_some() {
+            m.checked_mul(self.grid)?
+        } else {
+            m
+        };
         let number = |it: u64| u32::try_from(it).ok();
         let sizes = [number(rows)?, number(n)?, number(k)?];
         (depth == k && !sizes.contains(&0)).then_some(sizes)
@@ -346,11 +404,41 @@ impl<'m, 's> Flow<'m, 's> {
         let seen = outputs.first().map(|(argument, _)| *argument);
         let tile = seen.and_then(|it| Some(self.tiles.get(&it)?.saturating_mul(self.grid)));
         let whole = seen.and_then(|it| self.arguments.get(it)?.elements());
-        let elements = whole.or(tile).and_then(|it| it.try_into().ok());
         Program {
             arguments,
-            elements,
-            steps: Some(self.steps).filter(|_| elements.is_some()),
+            elements: whole.or(tile).and_then(|it| it.try_into().ok()),
+            steps: Some(self.steps),
         }
     }
+}
+
+fn in_type(datum: Datum, element: Element) -> Operand {
+    match datum {
+        Datum::Operand(operand) => operand,
+        Datum::Number(it) if element.is_float() => Operand::Constant((it as f32).to_bits()),
+        Datum::Number(it) => Operand::Constant(it as i64 as u32),
+    }
+}
+
+/// A constant. Hexadecimal ones are the bits of a float.
+fn number(module: &Module<'_>, op: &Op<'_, '_>) -> Option<Datum> {
+    let mut tokens = op.inner().map(|at| module.text(at));
+    let first = tokens.next()?;
+    let (sign, text) = match first {
+        "-" => (-1.0, tokens.next()?),
+        text => (1.0, text),
+    };
+    let of = op.types().pop().unwrap_or_default();
+    let value = match (text.strip_prefix("0x"), of.element()) {
+        (Some(digits), element) => {
+            let bits = u32::from_str_radix(digits, 16).ok()?;
+            match element {
+                "f32" => f64::from(f32::from_bits(bits)),
+                "bf16" => f64::from(f32::from_bits(bits << 16)),
+                _ => f64::from(bits),
+            }
+        }
+        (None, _) => text.parse().ok()?,
+    };
+    Some(Datum::Number(sign * value))
 }

@@ -1,6 +1,6 @@
 //! Test doubles of the AIE toolchain: air-opt, aircc, aiecc in its three dialects, bootgen,
 //! xclbinutil, aiebu-asm, Peano's programs and aie-hsaco, as one program that is installed under
-//! many names. Nothing but the packer behind aie-hsaco is shared with the code under test.
+//! many names. Nothing here is shared with the code under test.
 //!
 //! - [`install`] lays out installations as they are in the field, for tests.
 //! - [`program`] is what a kernel computes, as the instruction streams carry it; [`stream`] reads
@@ -9,7 +9,6 @@
 
 mod axlf;
 mod bytes;
-mod datum;
 mod design;
 mod full_elf;
 mod identity;

@@ -249,7 +249,7 @@ impl Behaviour {
         match Program::of_stream(&stream) {
             Ok(program) if program.steps.is_some() => Self::Known(program),
             Err(NotAProgram::Absent) => Self::Unknown,
-            Ok(_) | Err(NotAProgram::Malformed) => Self::Hangs,
+            Ok(_) | Err(NotAProgram::Malformed { .. }) => Self::Hangs,
         }
     }
 }

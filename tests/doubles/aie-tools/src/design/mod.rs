@@ -75,15 +75,6 @@ pub struct Core {
 }
 
 impl Core {
-    /// Adds the objects of the functions that it calls.
-    fn link(&mut self, module: &Module<'_>, functions: &HashMap<&str, Vec<String>>) {
-        let called = module.symbols(self.body.clone());
-        let links = called.filter_map(|name| functions.get(name)).flatten();
-        self.links.extend(links.cloned());
-        self.links.sort();
-        self.links.dedup();
-    }
-
     /// Whether it does anything besides ending.
     pub fn has_code(&self, module: &Module<'_>) -> bool {
         let operations = module.operations(self.body.clone());
@@ -131,10 +122,16 @@ fn device(
     variables: &[String],
 ) -> Result<Device, Diagnostic> {
     let part = module.text(op.at + 2);
+    let unknown = || {
+        let message = format!(
+            "custom op 'aie.device' expected ::xilinx::AIE::AIEDevice to be one of: xcvc1902, xcve2302, xcve2802, npu1, npu1_1col, npu1_2col, npu1_3col, npu2, npu2_1col, npu2_2col, npu2_3col, npu2_4col, npu2_5col, npu2_6col, npu2_7col, but got: {part}"
+        );
+        module.at(op.at + 2, message)
+    };
     let body = op.regions().into_iter().next().unwrap_or(op.end..op.end);
     let mut device = Device {
         name: op.symbol().unwrap_or("main").to_owned(),
-        part: Part::named(part).ok_or_else(|| unknown_part(module, op, part))?,
+        part: Part::named(part).ok_or_else(unknown)?,
         body: body.clone(),
         fifos: Vec::new(),
         links: Vec::new(),
@@ -165,26 +162,33 @@ fn device(
                 device.links.extend(names.next().zip(names.next()));
             }
             "aie.core" => {
-                let tile = on().next().unwrap_or((0, 2));
-                device.cores.push(core(module, &op, tile)?);
+                let core = core(&op, on().next().unwrap_or((0, 2)));
+                if core.elf_file.is_some() && core.has_code(module) {
+                    return Err(module.at(op.at, BODY_AND_ELF));
+                }
+                device.cores.push(core);
             }
-            "aie.runtime_sequence" => device.sequences.push(sequence(module, &op)),
+            "aie.runtime_sequence" => device.sequences.push(Sequence {
+                name: module
+                    .symbols(op.at + 1..op.at + 2)
+                    .next()
+                    .unwrap_or("sequence")
+                    .to_owned(),
+                arguments: module.typed(op.parentheses()),
+                body: op.regions().into_iter().next().unwrap_or(op.end..op.end),
+            }),
             "func.func" => drop(functions.insert(symbol, op.strings("link_with"))),
             _ => {}
         }
     }
-    device
-        .cores
-        .iter_mut()
-        .for_each(|core| core.link(module, &functions));
+    for core in &mut device.cores {
+        let called = module.symbols(core.body.clone());
+        let links = called.filter_map(|name| functions.get(name)).flatten();
+        core.links.extend(links.cloned());
+        core.links.sort();
+        core.links.dedup();
+    }
     Ok(device)
-}
-
-fn unknown_part(module: &Module<'_>, op: &Operation<'_, '_>, part: &str) -> Diagnostic {
-    let message = format!(
-        "custom op 'aie.device' expected ::xilinx::AIE::AIEDevice to be one of: xcvc1902, xcve2302, xcve2802, npu1, npu1_1col, npu1_2col, npu1_3col, npu2, npu2_1col, npu2_2col, npu2_3col, npu2_4col, npu2_5col, npu2_6col, npu2_7col, but got: {part}"
-    );
-    module.at(op.at + 2, message)
 }
 
 const BODY_AND_ELF: &str = "'aie.core' op When `elf_file` attribute is specified, core body must be empty (consist of exactly one `aie.end` op).";
@@ -212,27 +216,14 @@ fn tile(module: &Module<'_>, op: &Operation<'_, '_>, part: &Part) -> Result<Tile
     Ok((column, row))
 }
 
-fn sequence(module: &Module<'_>, op: &Operation<'_, '_>) -> Sequence {
-    let name = module.symbols(op.at + 1..op.at + 2).next();
-    Sequence {
-        name: name.unwrap_or("sequence").to_owned(),
-        arguments: module.typed(op.parentheses()),
-        body: op.regions().into_iter().next().unwrap_or(op.end..op.end),
-    }
-}
-
-fn core(module: &Module<'_>, op: &Operation<'_, '_>, tile: Tile) -> Result<Core, Diagnostic> {
+fn core(op: &Operation<'_, '_>, tile: Tile) -> Core {
     let keys = ["link_with", "link_files", "link_merge_files"];
-    let core = Core {
+    Core {
         tile,
         body: op.regions().into_iter().next().unwrap_or(op.end..op.end),
         links: keys.iter().flat_map(|key| op.strings(key)).collect(),
         elf_file: op.strings("elf_file").pop(),
         program: op.strings("program").pop(),
-    };
-    match core.elf_file.is_some() && core.has_code(module) {
-        true => Err(module.at(op.at, BODY_AND_ELF)),
-        false => Ok(core),
     }
 }
 

@@ -58,20 +58,17 @@ fn program(
     sequence: &Sequence,
     moves: &[(&str, usize)],
 ) -> Program {
-    let types: Vec<Type> = sequence
-        .arguments
-        .iter()
-        .map(|(_, of)| of.clone())
-        .collect();
+    let arguments = &sequence.arguments;
+    let types: Vec<Type> = arguments.iter().map(|(_, of)| of.clone()).collect();
     if let Some(hex) = device.cores.iter().find_map(|core| core.program.as_ref()) {
         let word = |word| u32::from_str_radix(word, 16).unwrap_or(0);
         let words: Vec<u32> = hex.split(' ').map(word).collect();
         let known = Program::from_words(&words);
-        return known.unwrap_or_else(|| Program::opaque(types.len()));
+        return known.unwrap_or_else(|_| Program::opaque(types.len()));
     }
+    let mut flow = Flow::new(module, &types, &device.variables);
     let name = |index: usize| format!("argument {index}");
-    let names = (0..types.len()).map(name).collect();
-    let mut flow = Flow::new(module, names, types, &device.variables);
+    (0..types.len()).for_each(|index| flow.name(&name(index), index));
     let sends = |fifo: &str| device.shim(fifo).is_some_and(|(_, sends)| sends);
     for (fifo, argument) in moves.iter().filter(|(fifo, _)| sends(fifo)) {
         flow.copy(&name(*argument), fifo);

@@ -133,7 +133,10 @@ impl Run<'_, '_> {
             }
             result
         } else {
-            let count = self.program.elements.ok_or(CannotRun::Opaque)? as usize;
+            let count = match self.program.elements {
+                Some(elements) => elements as usize,
+                None => self.room(step)?,
+            };
             let (a, b) = (self.operand(step, a, count)?, self.operand(step, b, count)?);
             let c = self.operand(step, c, count)?;
             let values = a.iter().zip(b).zip(c);
@@ -142,6 +145,25 @@ impl Run<'_, '_> {
                 .collect()
         };
         self.give(step, result)
+    }
+
+    /// How many elements fit into every argument and temporary that the step touches.
+    fn room(&self, step: &Step) -> Result<usize, CannotRun> {
+        let mut room = None;
+        for operand in step.operands.into_iter().chain([step.result]) {
+            let length = match operand {
+                Operand::Argument(index) => {
+                    let bytes = self.arguments.get(index as usize).map_or(0, |a| a.len());
+                    bytes / self.element(index)?.bytes()
+                }
+                Operand::Temporary(index) if operand != step.result => {
+                    self.temporaries.get(index as usize).map_or(0, Vec::len)
+                }
+                _ => continue,
+            };
+            room = Some(room.unwrap_or(length).min(length));
+        }
+        Ok(room.unwrap_or(1))
     }
 
     fn operand(&self, step: &Step, operand: Operand, count: usize) -> Result<Vec<f64>, CannotRun> {

@@ -9,17 +9,27 @@
 //! # Encoding
 //! Word `i` of the encoded program is a `write32` of register [`REGISTERS`]` + 4 * i`, in order,
 //! behind all other operations of the stream. AM025 has no register there, so that no real stream
-//! writes to it, and every other word of a stream is as it would be without the program.
+//! writes to it, and every other word of a stream is as it would be without the program. The words:
+//!
+//! | word | content |
+//! |---|---|
+//! | 0 | [`MAGIC`] |
+//! | 1 | version 1 in the high half, number of arguments in the low half |
+//! | 2 | number of steps; `0xffff_ffff`: a computation that the double did not understand |
+//! | 3 | number of elements, 0: as many as the result has room for |
+//! | then | per argument, its element type ([`Element`] as a number; 0xff: none) |
+//! | then | per step 12 words: operation (bits 0–7) and element type of the computation (8–15); result; three operands; m, n, k of a matrix product, else 0 |
+//!
+//! A result or operand is two words: kind (0 none, 1 argument, 2 temporary, 3 constant, 4 external
+//! variable) and value (index; the constant's bits in the step's type; the variable's word).
 
 mod encode;
 mod execute;
 
-use serde::{Deserialize, Serialize};
-
 pub use encode::{MAGIC, NotAProgram, REGISTERS};
 pub use execute::CannotRun;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     I8,
     I16,
@@ -41,6 +51,16 @@ impl Element {
         })
     }
 
+    pub fn mlir(self) -> &'static str {
+        match self {
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::Bf16 => "bf16",
+            Self::F32 => "f32",
+        }
+    }
+
     pub fn bytes(self) -> usize {
         match self {
             Self::I8 => 1,
@@ -54,7 +74,7 @@ impl Element {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// `a`, converted to the step's type: saturation and sign as in Rust's `as`.
     Copy,
@@ -69,7 +89,7 @@ pub enum Operation {
     MatMul,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     None,
     Argument(u32),
@@ -81,7 +101,7 @@ pub enum Operand {
     Variable(u32),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     pub operation: Operation,
     /// The type that it computes in. An argument that it reads is converted to it, and one that it
@@ -93,11 +113,11 @@ pub struct Step {
     pub dimensions: [u32; 3],
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The element types of the arguments; `None` for one that no step touches.
     pub arguments: Vec<Option<Element>>,
-    /// How many elements an elementwise step works on.
+    /// How many elements an elementwise step works on; `None`: as many as its result has room for.
     pub elements: Option<u32>,
     /// The steps, or `None` if the double did not understand the computation.
     pub steps: Option<Vec<Step>>,

@@ -1,6 +1,7 @@
 //! aircc: an AIR design to an AIE design with one core, in the files that the real one leaves, and
 //! then aiecc, found on PATH, for the rest. What the core computes stands in an attribute of it.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -35,16 +36,22 @@ pub fn run(run: &Run) -> Result {
         return Ok(());
     }
     let options = options::parse(run, &table, false)?;
-    let [input] = options.positional.as_slice() else {
-        let (which, bound) = match options.positional.is_empty() {
-            true => ("Not enough", "Must specify at least"),
-            false => ("Too many", "Can specify at most"),
-        };
-        return Err(failure(format!(
-            "{}: {which} positional command line arguments specified!\n{bound} 1 positional argument: See: {} --help",
-            run.name(),
-            run.program
-        )));
+    let input = match options.positional.as_slice() {
+        [input] => input,
+        [] => {
+            return Err(failure(format!(
+                "{}: Not enough positional command line arguments specified!\nMust specify at least 1 positional argument: See: {} --help",
+                run.name(),
+                run.program
+            )));
+        }
+        _ => {
+            return Err(failure(format!(
+                "{}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {} --help",
+                run.name(),
+                run.program
+            )));
+        }
     };
     let tmpdir = options.get("tmpdir").unwrap_or("air_project");
     if let Err(error) = fs::create_dir(tmpdir)
@@ -136,23 +143,25 @@ fn command(run: &Run, options: &Options, format: &str, tmpdir: &str, npu: &Path)
         true => format!("--{old}"),
         false => format!("--get-{new}"),
     };
-    let named = |option: &str, default| options.get(option).unwrap_or(default);
-    command.extend(match format {
-        "elf" => vec![
-            get("full-elf", "generate-full-elf"),
-            "--expand-load-pdis".to_owned(),
-            format!("--full-elf-name={}", named("elf-name", "aie.elf")),
-        ],
-        "pdi" => vec![
-            get("pdi", "aie-generate-pdi"),
-            format!("--pdi-name={}", named("pdi-name", "aie.pdi")),
-        ],
-        _ => vec![
-            get("xclbin", "aie-generate-xclbin"),
-            format!("--xclbin-name={output}"),
-        ],
-    });
-    if format != "elf" {
+    match format {
+        "elf" => {
+            command.push(get("full-elf", "generate-full-elf"));
+            command.push("--expand-load-pdis".to_owned());
+            let name = options.get("elf-name").unwrap_or("aie.elf");
+            command.push(format!("--full-elf-name={name}"));
+        }
+        "xclbin" => {
+            command.push(get("xclbin", "aie-generate-xclbin"));
+            command.push(format!("--xclbin-name={output}"));
+        }
+        "pdi" => {
+            command.push(get("pdi", "aie-generate-pdi"));
+            let name = options.get("pdi-name").unwrap_or("aie.pdi");
+            command.push(format!("--pdi-name={name}"));
+        }
+        _ => {}
+    }
+    if !matches!(format, "elf" | "none") {
         command.push(get("npu-insts", "aie-generate-npu-insts"));
         command.push(format!("--npu-insts-name={insts}"));
     }
@@ -238,8 +247,11 @@ impl Design {
         let variables: Vec<String> = variables
             .filter_map(|op| op.symbol().map(str::to_owned))
             .collect();
-        let (names, types) = arguments.iter().cloned().unzip();
-        let mut flow = Flow::new(module, names, types, &variables);
+        let types: Vec<Type> = arguments.iter().map(|(_, of)| of.clone()).collect();
+        let mut flow = Flow::new(module, &types, &variables);
+        for (index, (name, _)) in arguments.iter().enumerate() {
+            flow.name(name, index);
+        }
         flow.read(module.nested(body));
         let outputs = flow.outputs();
         // A function that nothing calls is dropped with its objects.
@@ -282,20 +294,26 @@ impl Design {
     /// The module: a device with a sequence, and for a full ELF another one without tiles, whose
     /// sequence configures the first and runs its sequence.
     fn text(&self, is_configured: bool) -> String {
-        let (part, name) = (&self.part.name, &self.name);
         let mut text = String::from("module {\n");
+        // A string takes all that is written to it.
+        let _ = self.write(&mut text, is_configured);
+        text
+    }
+
+    fn write(&self, text: &mut String, is_configured: bool) -> std::fmt::Result {
+        let (part, name) = (&self.part.name, &self.name);
         for variable in &self.variables {
-            text += &format!("  aiex.scratchpad_parameter @{variable} : i32\n");
+            writeln!(text, "  aiex.scratchpad_parameter @{variable} : i32")?;
         }
-        text += &format!("  aie.device({part}) @{name}_0 {{\n");
+        writeln!(text, "  aie.device({part}) @{name}_0 {{")?;
         if !self.has_herd {
-            return text + "  }\n}\n";
+            return text.write_str("  }\n}\n");
         }
         let columns = self.part.columns as usize;
         for column in 0..columns {
-            text += &format!("    %shim_{column} = aie.tile({column}, 0)\n");
+            writeln!(text, "    %shim_{column} = aie.tile({column}, 0)")?;
         }
-        text += "    %core_tile = aie.tile(0, 2)\n";
+        writeln!(text, "    %core_tile = aie.tile(0, 2)")?;
         for (index, (_, of)) in self.buffers() {
             // A shim has two channels each way.
             let shim = format!("%shim_{}", (index / 2) % columns);
@@ -303,27 +321,30 @@ impl Design {
                 true => format!("%core_tile, {{{shim}}}"),
                 false => format!("{shim}, {{%core_tile}}"),
             };
-            let (count, element) = (self.elements(index), of.element());
-            text += &format!(
-                "    aie.objectfifo @air_{index}({ends}, 2 : i32) : !aie.objectfifo<memref<{count}x{element}>>\n"
-            );
+            writeln!(
+                text,
+                "    aie.objectfifo @air_{index}({ends}, 2 : i32) : !aie.objectfifo<memref<{}x{}>>",
+                self.elements(index),
+                of.element()
+            )?;
         }
-        text += &self.core();
-        text += &self.sequence(is_configured);
-        text += "  }\n";
+        self.core(text)?;
+        self.sequence(text, is_configured)?;
+        writeln!(text, "  }}")?;
         if is_configured {
             let list = |part: fn(&(String, Type)) -> String| {
                 let parts: Vec<_> = self.arguments.iter().map(part).collect();
                 parts.join(", ")
             };
-            text += &format!(
-                "  aie.device({part}) {{\n    aie.runtime_sequence @{name}({}) {{\n      aiex.configure @{name}_0 {{\n        aiex.run @{name}_0_sequence({}) : ({})\n      }}\n    }}\n  }}\n",
+            writeln!(
+                text,
+                "  aie.device({part}) {{\n    aie.runtime_sequence @{name}({}) {{\n      aiex.configure @{name}_0 {{\n        aiex.run @{name}_0_sequence({}) : ({})\n      }}\n    }}\n  }}",
                 list(|(name, of)| format!("{name}: {}", of.text)),
                 list(|(name, _)| name.clone()),
                 list(|(_, of)| of.text.clone()),
-            );
+            )?;
         }
-        text + "}\n"
+        text.write_str("}\n")
     }
 
     fn elements(&self, index: usize) -> u64 {
@@ -332,50 +353,61 @@ impl Design {
         whole.or(known).unwrap_or(1024)
     }
 
-    fn core(&self) -> String {
-        let mut text = "    %core = aie.core(%core_tile) {\n".to_owned();
+    fn core(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "    %core = aie.core(%core_tile) {{")?;
         for (number, half) in self.identity.as_chunks::<8>().0.iter().enumerate() {
             let value = u64::from_le_bytes(*half) >> 1;
-            text += &format!("      %identity_{number} = arith.constant {value} : i64\n");
+            writeln!(
+                text,
+                "      %identity_{number} = arith.constant {value} : i64"
+            )?;
         }
-        let words = self.program.words();
-        let words: Vec<_> = words.iter().map(|word| format!("{word:x}")).collect();
-        let links = match self.links.join("\", \"").as_str() {
+        let words: Vec<_> = self
+            .program
+            .words()
+            .iter()
+            .map(|it| format!("{it:x}"))
+            .collect();
+        let links = self.links.join("\", \"");
+        let links = match links.as_str() {
             "" => String::new(),
             links => format!("link_files = [\"{links}\"], "),
         };
-        text + &format!(
-            "      aie.end\n    }} {{{links}program = \"{}\"}}\n",
-            words.join(" ")
+        let program = words.join(" ");
+        writeln!(
+            text,
+            "      aie.end\n    }} {{{links}program = \"{program}\"}}"
         )
     }
 
-    fn sequence(&self, is_configured: bool) -> String {
+    fn sequence(&self, text: &mut String, is_configured: bool) -> std::fmt::Result {
         let list = self
             .arguments
             .iter()
             .map(|(name, of)| format!("{name}: {}", of.text));
         let list = list.collect::<Vec<_>>().join(", ");
         let suffix = if is_configured { "_0_sequence" } else { "" };
-        let mut text = format!(
-            "    aie.runtime_sequence @{}{suffix}({list}) {{\n",
+        writeln!(
+            text,
+            "    aie.runtime_sequence @{}{suffix}({list}) {{",
             self.name
-        );
+        )?;
         if !self.variables.is_empty() {
-            text += "      aiex.sync_scratchpad_parameters_from_host\n";
+            writeln!(text, "      aiex.sync_scratchpad_parameters_from_host")?;
         }
         for (index, (name, of)) in self.buffers() {
-            text += &format!(
-                "      %task_{index} = aiex.dma_configure_task_for @air_{index} {{\n        aie.dma_bd({name} : {}, 0, {})\n        aie.end\n      }} {{issue_token = {}}}\n      aiex.dma_start_task(%task_{index})\n",
+            writeln!(
+                text,
+                "      %task_{index} = aiex.dma_configure_task_for @air_{index} {{\n        aie.dma_bd({name} : {}, 0, {})\n        aie.end\n      }} {{issue_token = {}}}\n      aiex.dma_start_task(%task_{index})",
                 of.text,
                 self.elements(index),
                 self.is_given(index)
-            );
+            )?;
         }
         for (index, _) in self.buffers().filter(|(index, _)| self.is_given(*index)) {
-            text += &format!("      aiex.dma_await_task(%task_{index})\n");
+            writeln!(text, "      aiex.dma_await_task(%task_{index})")?;
         }
-        text + "    }\n"
+        writeln!(text, "    }}")
     }
 
     fn buffers(&self) -> impl Iterator<Item = (usize, &(String, Type))> {

@@ -217,9 +217,9 @@ fn any_program_survives_its_encoding() {
         ]),
     };
     let words = program.words();
-    assert_eq!(Program::from_words(&words), Some(program.clone()));
+    assert_eq!(Program::from_words(&words), Ok(program.clone()));
     for length in 0..words.len() {
-        assert!(Program::from_words(&words[..length]).is_none(), "{length}");
+        assert!(Program::from_words(&words[..length]).is_err(), "{length}");
     }
     assert!(matches!(
         program.run(&mut [], &[]),

@@ -204,10 +204,3 @@ pub fn computing(element: &str, compute: &str) -> String {
         moves.concat()
     )
 }
-
-/// The fields of a table whose lines are `field | field | …`.
-pub fn table<const N: usize>(text: &str) -> Vec<[&str; N]> {
-    let lines = text.trim().lines();
-    let fields = lines.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
-    fields.map(|line| line.try_into().unwrap()).collect()
-}

@@ -14,31 +14,51 @@ pub enum Output {
     FullElf,
 }
 
-/// Each artifact with `--get-<this>`, its name in messages, the first dialect's flag, the option for
-/// its file's name, and that name's default in the first dialect.
-const SELECTORS: [(Output, &str); 4] = [
-    (
-        Output::Insts,
-        "npu-insts insts_{0}.bin aie-generate-npu-insts npu-insts-name {0}_{1}.bin",
-    ),
-    (Output::Pdi, "pdi {0}.pdi aie-generate-pdi pdi-name {0}.pdi"),
-    (
-        Output::Xclbin,
-        "xclbin aie.xclbin aie-generate-xclbin xclbin-name {0}.xclbin",
-    ),
-    (
-        Output::FullElf,
-        "full-elf aie.elf generate-full-elf full-elf-name aie.elf",
-    ),
-];
-
-/// The selectors with their words apart.
-fn selectors() -> impl Iterator<Item = (Output, [&'static str; 5])> {
-    SELECTORS.iter().map(|(output, words)| {
-        let mut words = words.split(' ');
-        (*output, std::array::from_fn(|_| words.next().unwrap_or("")))
-    })
+/// An artifact: `--get-<get>`, its name in messages, the first dialect's flag, the option for its
+/// file's name, and that name's default in the first dialect.
+struct Selector {
+    output: Output,
+    get: &'static str,
+    edge: &'static str,
+    generate: &'static str,
+    name: &'static str,
+    default: &'static str,
 }
+
+const SELECTORS: [Selector; 4] = [
+    Selector {
+        output: Output::Insts,
+        get: "npu-insts",
+        edge: "insts_{0}.bin",
+        generate: "aie-generate-npu-insts",
+        name: "npu-insts-name",
+        default: "{0}_{1}.bin",
+    },
+    Selector {
+        output: Output::Pdi,
+        get: "pdi",
+        edge: "{0}.pdi",
+        generate: "aie-generate-pdi",
+        name: "pdi-name",
+        default: "{0}.pdi",
+    },
+    Selector {
+        output: Output::Xclbin,
+        get: "xclbin",
+        edge: "aie.xclbin",
+        generate: "aie-generate-xclbin",
+        name: "xclbin-name",
+        default: "{0}.xclbin",
+    },
+    Selector {
+        output: Output::FullElf,
+        get: "full-elf",
+        edge: "aie.elf",
+        generate: "generate-full-elf",
+        name: "full-elf-name",
+        default: "aie.elf",
+    },
+];
 
 /// An artifact that was asked for: its name in messages and its file name's template.
 #[derive(Clone, Debug)]
@@ -99,7 +119,7 @@ impl Asked {
             print(&version(run));
             return Ok(None);
         }
-        let mut selected: Vec<(Output, [&str; 5])> = Vec::new();
+        let mut selected = Vec::new();
         let mut kept = Vec::new();
         for argument in &run.arguments {
             match argument.strip_prefix("--get-").filter(|_| dialect > 1) {
@@ -113,15 +133,16 @@ impl Asked {
         };
         let options = options::parse(&filtered, &table, dialect == 1)?;
         if dialect == 1 {
-            selected.extend(selectors().filter(|(_, [_, _, flag, ..])| options.flag(flag)));
+            selected.extend(SELECTORS.iter().filter(|it| options.flag(it.generate)));
         }
-        let request = |(output, [_, edge, _, name, default]): (_, [&'static str; 5])| {
-            let default = if dialect == 1 { default } else { edge };
-            Request {
-                output,
-                edge,
-                name: options.get(name).unwrap_or(default).to_owned(),
-            }
+        let request = |selector: &Selector| Request {
+            output: selector.output,
+            edge: selector.edge,
+            name: match (options.get(selector.name), dialect) {
+                (Some(name), _) => name.to_owned(),
+                (None, 1) => selector.default.to_owned(),
+                (None, _) => selector.edge.to_owned(),
+            },
         };
         Ok(Some(Self {
             dialect,
@@ -131,10 +152,12 @@ impl Asked {
     }
 }
 
-fn by_get(name: &str) -> Result<(Output, [&'static str; 5])> {
-    let found = selectors().find(|(_, [get, ..])| *get == name);
+fn by_get(name: &str) -> Result<&'static Selector> {
+    let found = SELECTORS.iter().find(|selector| selector.get == name);
     found.ok_or_else(|| {
-        let lines = selectors().map(|(_, [get, edge, ..])| format!("\n  --get-{get}  ({edge})"));
+        let lines = SELECTORS
+            .iter()
+            .map(|it| format!("\n  --get-{}  ({})", it.get, it.edge));
         failure(format!(
             "aiecc: unknown output selector '--get-{name}'; available selectors are:{}",
             lines.collect::<String>()

@@ -12,6 +12,20 @@ use crate::mlir::Module;
 use crate::run::{Result, failure, random_uuid};
 use crate::stream::Generation;
 
+fn memory_topology() -> Value {
+    let memory = |size: &str, tag: &str| {
+        json!({
+            "m_type": "MEM_DRAM",
+            "m_used": "1",
+            "m_sizeKB": size,
+            "m_tag": tag,
+            "m_base_address": "0x4000000",
+        })
+    };
+    let memories = [memory("0x10000", "HOST"), memory("0xc000", "SRAM")];
+    json!({"mem_topology": {"m_count": "2", "m_mem_data": memories}})
+}
+
 fn argument(name: &str, memory: Option<&str>, of: &str, offset: usize) -> Value {
     let qualifier = if memory.is_some() { "GLOBAL" } else { "SCALAR" };
     json!({
@@ -27,15 +41,6 @@ fn argument(name: &str, memory: Option<&str>, of: &str, offset: usize) -> Value 
 fn arity(device: &Device) -> usize {
     let counts = device.sequences.iter().map(|it| it.arguments.len());
     counts.max().unwrap_or(0)
-}
-
-/// The arguments as full_elf_config.json lists them.
-fn elf_arguments(device: &Device) -> Vec<Value> {
-    let argument = |index: usize| {
-        let offset = format!("0x{:x}", 8 * index);
-        json!({"name": format!("arg_{index}"), "offset": offset, "type": "char *"})
-    };
-    (0..arity(device).max(3)).map(argument).collect()
 }
 
 impl Compilation<'_> {
@@ -123,10 +128,7 @@ impl Compilation<'_> {
             self.progress(request.edge, name);
             let path = self.output(&request.name, name, "");
             self.unique(&mut paths, &path, request.edge)?;
-            let topology = self.json(
-                format!("{name}_mem_topology.json"),
-                &json!({"mem_topology": {"m_count": "2"}}),
-            );
+            let topology = self.json(format!("{name}_mem_topology.json"), &memory_topology());
             let kernels = self.json(format!("{name}_kernels.json"), &self.kernels(device));
             let partition = self.partition(device, pdi);
             let partition = self.json(format!("{name}_aie_partition.json"), &partition);
@@ -181,10 +183,17 @@ impl Compilation<'_> {
         let mut kernels = Vec::new();
         for device in devices {
             let instances = self.instances(module, devices, device);
+            let arguments = (0..arity(device).max(3)).map(|index| {
+                json!({
+                    "name": format!("arg_{index}"),
+                    "offset": format!("0x{:x}", 8 * index),
+                    "type": "char *",
+                })
+            });
             if !instances.is_empty() {
                 kernels.push(json!({
                     "PDIs": pdis,
-                    "arguments": elf_arguments(device),
+                    "arguments": arguments.collect::<Vec<_>>(),
                     "instance": instances,
                     "name": device.name,
                 }));
